@@ -1,0 +1,26 @@
+"""What a run says of itself before it starts. Pure."""
+
+from __future__ import annotations
+
+import shlex
+
+from muster import __version__
+from muster.mask import mask_argv
+from muster.model import Job, Plan
+
+_NAMED = 8
+"""Hosts that are named; a job may have 500."""
+
+
+def banner(job: Job, plan: Plan) -> str:
+    """A few lines: the job, the hosts, the launcher, the command, what was defaulted."""
+    hosts = ", ".join(plan.hosts[:_NAMED]) + (" …" if len(plan.hosts) > _NAMED else "")
+    command = shlex.join(mask_argv(plan.argv))  # To be read and pasted; never run from here.
+    place = f"{plan.node_rank + 1} of {len(plan.hosts)}: {hosts}"
+    lines = [
+        f"muster {__version__}: job {job.name}, host {plan.host} ({place})",
+        f"world size {plan.world_size}, ranks meet at {plan.master_addr}:{plan.master_port}",
+        f"runs: {command}",
+        *plan.notes,
+    ]
+    return "\n".join(lines)

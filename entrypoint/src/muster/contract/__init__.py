@@ -1,0 +1,14 @@
+"""Stage 1: the job as SageMaker describes it, read leniently into one `Job`.
+
+files.py            the JSON files under /opt/ml/input/config
+hyperparameters.py  decoding, and the split between the user's and the reserved
+argv.py             hyperparameters as the script's arguments
+resources.py        hosts, groups, interface
+machine.py          what this host has (the only module here that looks at the machine)
+exports.py          the SM_* variables
+read.py             all of it together
+"""
+
+from muster.contract.read import read_contract
+
+__all__ = ["read_contract"]

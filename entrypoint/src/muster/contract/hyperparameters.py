@@ -1,0 +1,74 @@
+"""Hyperparameters: what was sent, what it means, and for whom it is. Pure.
+
+The platform sends every value as a string. Some callers JSON-encode it (SDK),
+some don't (Step Functions, the raw API), and one job can hold both, so each value
+is decoded on its own: JSON where it is JSON, else the text (contract.md 2).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from muster.errors import ContractError
+from muster.model import HyperParameter
+
+_RESERVED_PREFIX = "sagemaker_"
+_RESERVED_KEYS = frozenset({"_tuning_objective_metric", "default_user_module_name"})
+
+
+def decode(key: str, raw: Any) -> HyperParameter:
+    """One hyperparameter with its text and its value.
+
+    Scalars keep their text (`1e5`, `1.10`, `007`), a JSON string loses exactly one
+    level of quotes. Text that is not JSON is its own value.
+    """
+    if not isinstance(raw, str):
+        return HyperParameter(key, compact(raw), raw)
+    try:
+        value = json.loads(raw)
+    except (ValueError, RecursionError):
+        return HyperParameter(key, raw, raw)
+    if isinstance(value, str):
+        return HyperParameter(key, value, value)
+    if isinstance(value, float) and value - value != 0:
+        # NaN and Infinity are no JSON, and 12e45678 (a commit id) is no number.
+        return HyperParameter(key, raw, raw)
+    return HyperParameter(key, raw, value)
+
+
+def compact(value: Any) -> str:
+    """`value` as JSON without blanks, as the script and SM_HPS get it."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def is_reserved(key: str) -> bool:
+    """Whether the container, not the script, is meant by `key` (contract.md 2)."""
+    return key.startswith(_RESERVED_PREFIX) or key in _RESERVED_KEYS
+
+
+def split(raw: Mapping[str, Any]) -> tuple[tuple[HyperParameter, ...], dict[str, str]]:
+    """The user's hyperparameters sorted by key, and the reserved ones as text.
+
+    Raises:
+        ContractError: a key or value that no argument and no variable can carry.
+    """
+    decoded = [decode(key, raw[key]) for key in sorted(raw)]
+    for item in decoded:
+        _refuse_unexportable(item)
+    user = tuple(item for item in decoded if not is_reserved(item.key))
+    reserved = {item.key: item.text for item in decoded if is_reserved(item.key)}
+    return user, reserved
+
+
+def _refuse_unexportable(item: HyperParameter) -> None:
+    # The value is left out of the message: it may be a secret.
+    try:
+        carried = (item.key + item.text + compact(item.value)).encode()
+    except UnicodeEncodeError:
+        what = f"hyperparameter {item.key!r} holds half a surrogate pair, which is no text"
+        raise ContractError(what, "Send it as base64, or as a file in a channel.") from None
+    if b"\0" in carried:
+        what = f"hyperparameter {item.key!r} holds a NUL byte, which no program can be given"
+        raise ContractError(what, "Send it as base64, or as a file in a channel.")

@@ -1,0 +1,102 @@
+"""Hosts, groups and the interface between them, from resourceconfig.json. Pure.
+
+Only `current_host` and `hosts` are certain to be there (contract.md 1.3): local
+mode has no groups, jobs of 2020 have no instance type, `topology` may be null.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from muster.errors import ContractError
+from muster.model import Group, Machine
+
+_HOMOGENEOUS = "homogeneousCluster"
+_FILE = "resourceconfig.json"
+
+
+@dataclass(frozen=True)
+class Resources:
+    """The cluster as one host is told about it."""
+
+    current_host: str
+    hosts: tuple[str, ...]
+    instance_type: str
+    group: str
+    groups: tuple[Group, ...]
+
+
+def natural_key(host: str) -> tuple[tuple[int, int | str], ...]:
+    """Sorts algo-2 before algo-10. The platform's own order is lexicographic."""
+    parts = re.split(r"(\d+)", host)
+    return tuple((0, int(part)) if part.isdecimal() else (1, part) for part in parts if part)
+
+
+def read_resources(config: Mapping[str, Any], fallback_host: str) -> Resources:
+    """The cluster in `config`; a cluster of one, named `fallback_host`, when it is empty.
+
+    Raises:
+        ContractError: a host list that is not a list of names, or a current host
+            that is not on it.
+    """
+    if not config:
+        return Resources(fallback_host, (fallback_host,), "local", _HOMOGENEOUS, ())
+    hosts = _names(config.get("hosts"), "hosts")
+    current = config.get("current_host")
+    if not isinstance(current, str) or not current:
+        raise ContractError(f"{_FILE} has no current_host")
+    hosts = hosts or (current,)
+    if current not in hosts:
+        listed = ", ".join(hosts)
+        raise ContractError(f"{_FILE}: current_host {current} is not in hosts ({listed})")
+    groups = _groups(config.get("instance_groups"))
+    return Resources(
+        current_host=current,
+        hosts=tuple(sorted(set(hosts), key=natural_key)),
+        instance_type=str(config.get("current_instance_type") or "local"),
+        group=str(config.get("current_group_name") or _HOMOGENEOUS),
+        groups=groups,
+    )
+
+
+def choose_interface(config: Mapping[str, Any], machine: Machine) -> tuple[str, str | None]:
+    """The interface between the hosts, and a note when it is not the one that was named.
+
+    The file names `ethwe` in some local modes where only `eth0` exists: a name that
+    does not exist here must not reach NCCL or Gloo, so it is replaced by the only
+    other interface, or by nothing when there is a choice.
+    """
+    named = str(config.get("network_interface_name") or "")
+    if named in machine.interfaces:
+        return named, None
+    others = [name for name in machine.interfaces if name != "lo"]
+    chosen = others[0] if len(others) == 1 else ""
+    if not named:
+        return chosen, None
+    used = chosen or "the system's own choice"
+    return chosen, f"{_FILE} names interface {named}, which is not on this host: using {used}"
+
+
+def _names(value: Any, key: str) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    if not isinstance(value, list) or not all(isinstance(name, str) and name for name in value):
+        raise ContractError(f"{_FILE}: {key} must be a list of host names")
+    return tuple(value)
+
+
+def _groups(value: Any) -> tuple[Group, ...]:
+    if not isinstance(value, list):
+        return ()
+    return tuple(
+        Group(
+            str(item.get("instance_group_name") or ""),
+            str(item.get("instance_type") or ""),
+            _names(item.get("hosts"), "instance_groups.hosts"),
+        )
+        for item in value
+        if isinstance(item, dict)
+    )

@@ -1,0 +1,140 @@
+"""From how the ranks ended to how the job ended on this host. Pure.
+
+The ranks' own statuses decide; a launcher's status counts only when no rank has
+one. The root cause is the earliest real error, not the loudest: when a rank dies,
+its neighbours fail too, with errors about the lost connection.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from muster.errors import SIGNAL_BASE, STATUS_OF_KIND
+from muster.model import Cause, Outcome, RankEnd
+
+_CONSEQUENCES = (
+    "connection closed by peer",
+    "connection reset by peer",
+    "broken pipe",
+    "remote process exited",
+    "ncclremoteerror",
+    "socket timeout",
+    "childfailederror",
+)
+"""What a rank says when another one has gone, in lower case."""
+
+_DETAIL_LINES = 30
+_SPEAKING_CODES = (1, 2)
+"""Codes that Python and argparse use themselves: there the last line on stderr is the reason."""
+
+_SIGNAL_REMEDY = {
+    signal.SIGKILL: (
+        "The kernel kills so when memory runs out; a person or another program may have, too. "
+        "Look at the memory use: a smaller batch, fewer data-loader workers, a larger instance."
+    ),
+    signal.SIGBUS: (
+        "Often /dev/shm is full: `docker run --shm-size=1g`, or fewer data-loader workers."
+    ),
+    signal.SIGSEGV: "Native code crashed. PYTHONFAULTHANDLER=1 prints where.",
+    signal.SIGABRT: "Native code gave up. The last lines on stderr say why.",
+}
+
+
+@dataclass(frozen=True)
+class LauncherEnd:
+    """How the launcher ended: its code, or -n for signal n, and its last lines on stderr."""
+
+    name: str
+    code: int
+    stderr_tail: tuple[str, ...] = ()
+
+
+def decide(
+    host: str,
+    ends: Sequence[RankEnd],
+    launcher: LauncherEnd,
+    *,
+    expected: int,
+    stop_signal: int = 0,
+) -> Outcome:
+    """The outcome of this host.
+
+    Args:
+        host: this host's name.
+        ends: how its ranks ended.
+        launcher: how their launcher ended.
+        expected: how many ranks there should have been.
+        stop_signal: the signal that asked the container to stop, or 0.
+    """
+    failed = [end for end in ends if end.code != 0]
+    if failed:
+        cause = _explain(host, _root(failed))
+    elif stop_signal and len(ends) < expected:
+        cause = _stopped(host, stop_signal)
+    elif len(ends) < expected:
+        cause = _not_started(host, launcher, len(ends), expected)
+    else:
+        return Outcome(0, None, tuple(ends), stop_signal)
+    return Outcome(cause.status, cause, tuple(ends), stop_signal)
+
+
+def _root(failed: Sequence[RankEnd]) -> RankEnd:
+    """The earliest failure that is neither our doing nor an echo of another."""
+
+    def order(end: RankEnd) -> tuple[bool, bool, float]:
+        at = end.error.time if end.error else end.time
+        ours = bool(end.signalled) and at >= end.signalled_time
+        return ours, _is_consequence(end), at
+
+    return min(failed, key=order)
+
+
+def _is_consequence(end: RankEnd) -> bool:
+    text = end.error.headline if end.error else " ".join(end.stderr_tail[-3:])
+    return any(phrase in text.lower() for phrase in _CONSEQUENCES)
+
+
+def _explain(host: str, end: RankEnd) -> Cause:
+    if end.code < 0:
+        return _explain_signal(host, end)
+    if end.error:
+        headline, detail = end.error.headline, end.error.traceback
+    else:
+        tail = end.stderr_tail
+        detail = "\n".join(tail[-_DETAIL_LINES:])
+        speaks = end.code in _SPEAKING_CODES and tail
+        headline = tail[-1].strip() if speaks else f"the script ended with status {end.code}"
+    return Cause(headline, "user", end.status, host, end.rank, detail)
+
+
+def _explain_signal(host: str, end: RankEnd) -> Cause:
+    number = -end.code
+    if end.signalled:
+        headline = f"the script was stopped by {_name(number)}"
+    else:
+        headline = f"the script was killed by {_name(number)}"
+    detail = "\n".join(end.stderr_tail[-_DETAIL_LINES:])
+    remedy = "" if end.signalled else _SIGNAL_REMEDY.get(signal.Signals(number), "")
+    return Cause(headline, "signal", end.status, host, end.rank, detail, remedy)
+
+
+def _stopped(host: str, number: int) -> Cause:
+    headline = f"stopped by {_name(number)} before all ranks had begun"
+    return Cause(headline, "signal", SIGNAL_BASE + number, host)
+
+
+def _not_started(host: str, launcher: LauncherEnd, began: int, expected: int) -> Cause:
+    code = launcher.code
+    how = f"by {_name(-code)}" if code < 0 else f"with status {code}"
+    headline = f"{launcher.name} ended {how} when {began} of {expected} ranks had begun"
+    detail = "\n".join(launcher.stderr_tail[-_DETAIL_LINES:])
+    return Cause(headline, "launch", STATUS_OF_KIND["launch"], host, None, detail)
+
+
+def _name(number: int) -> str:
+    try:
+        return f"{signal.Signals(number).name} (signal {number})"
+    except ValueError:
+        return f"signal {number}"

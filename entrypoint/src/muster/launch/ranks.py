@@ -1,0 +1,183 @@
+"""The harness's end of the conversations with its ranks. Effects: a unix socket, in one thread."""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import socket
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from muster.launch import protocol
+from muster.launch.streams import LogPump, Source
+from muster.model import ErrorRecord, RankEnd
+
+
+@dataclass
+class Rank:
+    """One rank as the harness knows it. Ends exactly once."""
+
+    conn: socket.socket
+    rank: int
+    local_rank: int
+    lines: protocol.Lines
+    stderr: Source
+    pid: int = 0
+    """The script's process; 0 until it is started."""
+    code: int | None = None
+    ended_at: float = 0.0
+    signalled: int = 0
+    signalled_at: float = 0.0
+    gone: bool = field(default=False)
+
+    @property
+    def alive(self) -> bool:
+        return self.code is None
+
+    def signal(self, number: int, *, group: bool = False, ending: bool = True) -> None:
+        """Asks the shim to signal the script; `ending` says that we want it to end."""
+        if not self.alive:
+            return
+        if ending and not self.signalled:
+            self.signalled, self.signalled_at = number, time.time()
+        self._send({"type": "signal", "number": number, "group": group})
+
+    def release(self) -> None:
+        """Lets the shim end as its script did."""
+        self._send({"type": "release"})
+
+    def end(self, code: int, at: float) -> None:
+        if self.code is None:
+            self.code, self.ended_at = code, at
+
+    def _send(self, message: protocol.Message) -> None:
+        try:
+            protocol.send(self.conn, message)
+        except OSError:
+            return  # The shim is gone; its end of file says so as well.
+
+
+class Ranks:
+    """All ranks of this host.
+
+    Args:
+        folder: a private folder for the socket and the error records.
+        rank_env: what each rank's script gets on top of what it inherited.
+        pump: where their output goes.
+        prefix: the label of a rank's lines, by rank.
+        only_rank: the rank of a process to which no launcher gave one.
+    """
+
+    def __init__(
+        self,
+        folder: str,
+        rank_env: Mapping[str, str],
+        pump: LogPump,
+        prefix: Callable[[int], bytes],
+        only_rank: int,
+    ) -> None:
+        self.address = os.path.join(folder, "ranks.sock")
+        self.all: list[Rank] = []
+        self.closed = False
+        """Set when the job is ending: no further rank is started."""
+        self._folder = folder
+        self._env = {**rank_env, protocol.ERROR_DIR_VARIABLE: folder}
+        self._pump = pump
+        self._prefix = prefix
+        self._only_rank = only_rank
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(self.address)
+        self._listener.listen(1024)
+        self._selector: selectors.BaseSelector | None = None
+
+    def watch(self, selector: selectors.BaseSelector) -> None:
+        """Lets `selector` call `handle` with what arrives."""
+        self._selector = selector
+        selector.register(self._listener, selectors.EVENT_READ, self._accept)
+
+    @property
+    def living(self) -> list[Rank]:
+        return [rank for rank in self.all if rank.alive]
+
+    def _accept(self) -> None:
+        conn, _ = self._listener.accept()
+        lines = protocol.Lines(conn)
+        assert self._selector is not None
+        self._selector.register(conn, selectors.EVENT_READ, lambda: self._greet(conn, lines))
+
+    def _greet(self, conn: socket.socket, lines: protocol.Lines) -> None:
+        """The first message of a shim: hello, with its pipes."""
+        assert self._selector is not None
+        messages = lines.receive()
+        if not messages and messages is not None:
+            return
+        self._selector.unregister(conn)
+        if messages is None or self.closed:
+            for fd in lines.fds:
+                os.close(fd)
+            conn.close()
+            return
+        hello = messages[0]
+        number = self._only_rank if hello["rank"] is None else hello["rank"]
+        prefix = self._prefix(number)
+        out, err = lines.fds
+        self._pump.add(out, 1, prefix)
+        rank = Rank(conn, number, hello["local_rank"] or 0, lines, self._pump.add(err, 2, prefix))
+        self.all.append(rank)
+        self._selector.register(conn, selectors.EVENT_READ, lambda: self._hear(rank))
+        rank._send({"type": "start", "env": self._env})  # noqa: SLF001  (same module)
+
+    def _hear(self, rank: Rank) -> None:
+        messages = rank.lines.receive()
+        if messages is None:
+            assert self._selector is not None
+            self._selector.unregister(rank.conn)
+            rank.gone = True
+            # A shim that leaves without a word was killed, and the script with it.
+            rank.end(-9, time.time())
+            return
+        for message in messages:
+            if message["type"] == "started":
+                rank.pid = message["pid"]
+            elif message["type"] == "ended":
+                rank.end(message["code"], message["time"])
+
+    def ends(self) -> tuple[RankEnd, ...]:
+        """How the ranks ended, those that have. Reads their error records."""
+        return tuple(
+            RankEnd(
+                rank=rank.rank,
+                local_rank=rank.local_rank,
+                pid=rank.pid,
+                code=rank.code,
+                time=rank.ended_at,
+                signalled=rank.signalled,
+                signalled_time=rank.signalled_at,
+                error=read_error(self._folder, rank.pid) if rank.code else None,
+                stderr_tail=rank.stderr.tail_lines() if rank.code else (),
+            )
+            for rank in sorted(self.all, key=lambda item: item.rank)
+            if rank.code is not None
+        )
+
+
+def read_error(folder: str, pid: int) -> ErrorRecord | None:
+    """The error record of the rank whose script is `pid`, or of a Python that it started.
+
+    A rank's own record counts first. Where the script is a shell, the last record of
+    its direct children speaks for it.
+    """
+    records = []
+    for name in os.listdir(folder):
+        if not name.endswith(".error.json"):
+            continue
+        try:
+            with open(os.path.join(folder, name), encoding="utf-8") as file:
+                records.append(ErrorRecord(**json.load(file)))
+        except (OSError, ValueError, TypeError):
+            continue  # Written by a process that died on it.
+    own = [record for record in records if record.pid == pid]
+    below = [record for record in records if record.ppid == pid]
+    return max(own or below, key=lambda record: record.time, default=None)

@@ -1,0 +1,89 @@
+"""Runs a plan on this host. Effects: processes, signals, a private folder in TMPDIR."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping
+from typing import NoReturn
+
+from muster.errors import LaunchError
+from muster.launch import children, protocol
+from muster.launch.outcome import LauncherEnd, decide
+from muster.launch.ranks import Ranks
+from muster.launch.streams import LogPump
+from muster.launch.supervisor import Limits, Supervisor
+from muster.model import Outcome, Plan
+from muster.settings import Settings
+from muster.signals import Inbox
+
+
+def launch(plan: Plan, settings: Settings, inherited: Mapping[str, str]) -> Outcome:
+    """Starts the plan's launcher, watches its ranks, and returns when all is over.
+
+    Raises:
+        LaunchError: the launcher can't be started.
+    """
+    folder = tempfile.mkdtemp(prefix="muster-")
+    try:
+        return _launch(plan, settings, inherited, folder)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _launch(plan: Plan, settings: Settings, inherited: Mapping[str, str], folder: str) -> Outcome:
+    pump = LogPump()
+    pump.start()
+    shared_world = plan.launcher != "plain"
+    only_rank = 0 if shared_world else plan.node_rank
+    ranks = Ranks(folder, plan.rank_env, pump, _prefix(plan), only_rank)
+    inbox = Inbox()
+    inbox.open()
+    children.adopt_orphans()
+    env = {**inherited, **plan.env, protocol.SOCKET_VARIABLE: ranks.address}
+    launcher = children.start_launcher(plan, env, pump)
+    supervisor = Supervisor(
+        launcher,
+        ranks,
+        inbox,
+        pump,
+        Limits(
+            expected=plan.nproc,
+            shared_world=shared_world and len(plan.hosts) > 1,
+            stop_grace=settings.stop_grace_s,
+            abort_grace=settings.abort_grace_s,
+        ),
+    )
+    supervisor.run()
+    pump.drain(1.0)
+    pump.close()
+    return decide(
+        plan.host,
+        ranks.ends(),
+        LauncherEnd(plan.launcher, launcher.process.returncode, launcher.err.tail_lines()),
+        expected=plan.nproc,
+        stop_signal=supervisor.stop_signal,
+    )
+
+
+def _prefix(plan: Plan) -> Callable[[int], bytes]:
+    """Rank 0's lines stay as they are: users' metric patterns are anchored at the line's start."""
+
+    def label(rank: int) -> bytes:
+        return b"" if rank == 0 else f"[{plan.host} {rank}] ".encode()
+
+    return label
+
+
+def replace_by(plan: Plan, inherited: Mapping[str, str]) -> NoReturn:
+    """Becomes the launcher (MUSTER_EXEC=1): nothing of the harness stays in between.
+
+    Raises:
+        LaunchError: the launcher can't be started.
+    """
+    os.chdir(plan.cwd)
+    try:
+        os.execvpe(plan.argv[0], plan.argv, {**inherited, **plan.env, **plan.rank_env})
+    except OSError as error:
+        raise LaunchError(f"{plan.argv[0]} can't be started: {error.strerror}") from error

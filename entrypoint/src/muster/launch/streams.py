@@ -1,0 +1,174 @@
+"""The log pump: every rank's output to the container's own, in whole lines.
+
+A thread of its own, so that neither a slow terminal delays a signal nor a busy
+harness delays a rank's print. Bytes are never decoded. Output is handled in blocks
+of whole lines, not line by line: 300,000 lines must cost next to nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import selectors
+import threading
+import time
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+_READ = 256 * 1024
+_PARTIAL_S = 0.1
+"""How long a line may stay unfinished before it is shown as it is (a prompt, a counter)."""
+_LONGEST_PARTIAL = 1024 * 1024
+_TAIL = 8 * 1024
+
+
+@dataclass(eq=False)
+class Source:
+    """One pipe: where it goes, what stands before its lines, and what was last said on it."""
+
+    fd: int
+    target: int
+    prefix: bytes
+    pending: bytes = b""
+    since: float = 0.0
+    line_open: bool = False
+    muted: bool = False
+    """Whether its output is kept for `tail` only."""
+    tail: bytes = field(default=b"", repr=False)
+
+    def tail_lines(self) -> tuple[str, ...]:
+        """The last lines, decoded for a person to read."""
+        text = self.tail.decode("utf-8", "replace")
+        return tuple(line for line in text.splitlines() if line.strip())
+
+
+class LogPump(threading.Thread):
+    """Copies pipes to file descriptors until `close`. Safe to call from another thread."""
+
+    def __init__(self) -> None:
+        super().__init__(name="muster-log-pump", daemon=True)
+        self._selector = selectors.DefaultSelector()
+        self._lock = threading.Lock()
+        self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._selector.register(self._wake_read, selectors.EVENT_READ, None)
+        self._open: dict[int, Source] = {}
+        self._ended = threading.Condition(self._lock)
+        self._closing = False
+        self._on_line: dict[int, Source] = {}
+
+    def add(self, fd: int, target: int, prefix: bytes = b"") -> Source:
+        """Copies `fd` to `target` from now on. The pump owns `fd` and closes it at its end."""
+        source = Source(fd, target, prefix)
+        os.set_blocking(fd, False)
+        with self._lock:
+            self._open[fd] = source
+            self._selector.register(fd, selectors.EVENT_READ, source)
+        self._wake()
+        return source
+
+    def drain(self, timeout: float, kept: Collection[Source] = ()) -> bool:
+        """Waits until every pipe but `kept` has ended. False when one has not after `timeout`."""
+        with self._ended:
+            return self._ended.wait_for(lambda: self._only(kept), timeout)
+
+    def _only(self, kept: Collection[Source]) -> bool:
+        return all(source in kept for source in self._open.values())
+
+    def close(self) -> None:
+        """Shows what is left and ends the thread."""
+        self._closing = True
+        self._wake()
+        self.join(timeout=5)
+
+    def run(self) -> None:
+        while not self._closing:
+            for key, _ in self._selector.select(self._patience()):
+                if key.data is None:
+                    os.read(self._wake_read, 4096)
+                else:
+                    self._read(key.data)
+            self._show_stale()
+        for source in list(self._open.values()):
+            self._read(source)
+            self._emit(source, source.pending)
+
+    def _wake(self) -> None:
+        try:
+            os.write(self._wake_write, b"\0")
+        except BlockingIOError:
+            return  # It is awake already.
+
+    def _patience(self) -> float | None:
+        """Seconds until the oldest unfinished line must be shown."""
+        waiting = [source.since for source in list(self._open.values()) if source.pending]
+        return max(0.0, min(waiting) + _PARTIAL_S - time.monotonic()) if waiting else None
+
+    def _read(self, source: Source) -> None:
+        try:
+            data = os.read(source.fd, _READ)
+        except BlockingIOError:
+            return
+        if not data:
+            self._finish(source)
+            return
+        source.tail = (source.tail + data)[-_TAIL:] if len(data) < _TAIL else data[-_TAIL:]
+        if not source.pending:
+            source.since = time.monotonic()
+        data = source.pending + data
+        # A CR ends a line as well: it is how a progress bar draws itself anew. Not the
+        # last byte, though: half of a CR LF would be taken for a line.
+        cut = max(data.rfind(b"\n"), data.rfind(b"\r", 0, -1)) + 1
+        if cut == 0 and len(data) >= _LONGEST_PARTIAL:
+            cut = len(data)
+        if cut:
+            self._emit(source, data[:cut])
+            source.since = time.monotonic()
+        source.pending = data[cut:]
+
+    def _finish(self, source: Source) -> None:
+        self._emit(source, source.pending)
+        source.pending = b""
+        with self._ended:
+            self._selector.unregister(source.fd)
+            os.close(source.fd)
+            del self._open[source.fd]
+            self._ended.notify_all()
+
+    def _show_stale(self) -> None:
+        now = time.monotonic()
+        for source in list(self._open.values()):
+            if source.pending and now - source.since >= _PARTIAL_S:
+                self._emit(source, source.pending)
+                source.pending = b""
+
+    def _emit(self, source: Source, block: bytes) -> None:
+        if not block or source.muted:
+            return
+        out = b""
+        before = self._on_line.get(source.target)
+        if before is not None and before is not source:
+            out = b"\n"  # Another source's line is unfinished: don't write into it.
+            before.line_open = False
+        if source.prefix:
+            head = b"" if source.line_open else source.prefix
+            out += head + block[:-1].replace(b"\n", b"\n" + source.prefix) + block[-1:]
+        else:
+            out += block
+        source.line_open = block[-1:] not in b"\n\r"
+        if source.line_open:
+            self._on_line[source.target] = source
+        else:
+            self._on_line.pop(source.target, None)
+        write_all(source.target, out)
+
+
+def write_all(fd: int, data: bytes) -> None:
+    """Writes all of `data`; drops it when nobody reads `fd` any more. Effects: writes, may wait."""
+    view = memoryview(data)
+    while view:
+        try:
+            view = view[os.write(fd, view) :]
+        except BlockingIOError:
+            select.select([], [fd], [])
+        except OSError:
+            return

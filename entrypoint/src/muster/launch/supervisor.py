@@ -1,0 +1,153 @@
+"""The loop that watches one host's ranks until all of them are over.
+
+One thread, one selector: signals, the ranks' messages, the launcher's end, a
+deadline. What it may do is little: release a rank, signal the ranks, end the
+launcher. Effects: signals processes.
+"""
+
+from __future__ import annotations
+
+import selectors
+import signal
+import time
+from dataclasses import dataclass
+
+from muster.launch import children
+from muster.launch.ranks import Ranks
+from muster.launch.streams import LogPump
+from muster.log import say
+from muster.signals import STOPPING, Inbox
+
+_DRAIN_S = 2.0
+"""How long the last output may take; after that a leftover process is holding the pipe."""
+_LAUNCHER_S = 0.5
+"""What a launcher gets to end by itself once its ranks are over (mpirun would take 4 s)."""
+_BARRIER_S = 330.0
+"""The same when other hosts may still be training: torchrun's own exit barrier takes up to
+300 s, and on the leader it keeps the store alive that the others' ranks use."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What the supervisor goes by. Grace times in seconds."""
+
+    expected: int
+    """Ranks that this host should have."""
+    shared_world: bool
+    """Whether ranks on other hosts belong to the same world."""
+    stop_grace: float
+    abort_grace: float
+
+
+class Supervisor:
+    """Watches one launcher and its ranks. Use once."""
+
+    def __init__(
+        self,
+        launcher: children.Launcher,
+        ranks: Ranks,
+        inbox: Inbox,
+        pump: LogPump,
+        limits: Limits,
+    ) -> None:
+        self.stop_signal = 0
+        self._launcher = launcher
+        self._ranks = ranks
+        self._inbox = inbox
+        self._pump = pump
+        self._limits = limits
+        self._kill_at: float | None = None
+        self._ending = False
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(inbox, selectors.EVENT_READ, self._on_signals)
+        ranks.watch(self._selector)
+
+    def run(self) -> None:
+        """Returns when every rank and the launcher are over."""
+        while not self._over():
+            self._turn(self._patience())
+            self._judge()
+        self._finish()
+
+    def _turn(self, timeout: float | None) -> None:
+        for key, _ in self._selector.select(timeout):
+            key.data()
+
+    def _patience(self) -> float | None:
+        return None if self._kill_at is None else max(0.0, self._kill_at - time.monotonic())
+
+    def _over(self) -> bool:
+        """Whether no rank lives and none can come any more."""
+        if self._ranks.living:
+            return False
+        every = len(self._ranks.all) >= self._limits.expected
+        return every or self._ending or self._launcher.ended
+
+    def _judge(self) -> None:
+        """What follows from the state that the last turn has left."""
+        for rank in self._ranks.all:
+            if rank.code == 0 and not self._ending:
+                # Held back, the launcher would wait for it; a good end harms nobody.
+                rank.release()
+            elif rank.code and not self._ending:
+                say(f"rank {rank.rank} failed: ending the others")
+                self._end_all(signal.SIGTERM, self._limits.abort_grace)
+        if self._launcher.ended and self._ranks.living and not self._ending:
+            say("the launcher ended before its ranks: ending them")
+            self._end_all(signal.SIGTERM, self._limits.abort_grace)
+        if self._kill_at is not None and time.monotonic() >= self._kill_at:
+            self._kill_at = None
+            for rank in self._ranks.living:
+                say(f"rank {rank.rank} did not end in time: killing it")
+                rank.signal(signal.SIGKILL, group=True)
+
+    def _end_all(self, number: int, grace: float) -> None:
+        self._ending = self._ranks.closed = True
+        self._kill_at = time.monotonic() + grace
+        for rank in self._ranks.living:
+            rank.signal(number)
+
+    def _on_signals(self) -> None:
+        for number in self._inbox.read():
+            if number == signal.SIGCHLD:
+                children.reap_orphans(self._launcher)
+            elif number not in STOPPING:
+                for rank in self._ranks.living:
+                    rank.signal(number, ending=False)
+            elif not self.stop_signal:
+                self.stop_signal = number
+                say(
+                    f"{signal.Signals(number).name}: the ranks have {self._limits.stop_grace:g} s to end"
+                )
+                self._end_all(number, self._limits.stop_grace)
+
+    def _finish(self) -> None:
+        """The ranks are over: shows their last lines and lets everything go."""
+        others_train = self._limits.shared_world and not self._ending
+        patience = _BARRIER_S if others_train else _LAUNCHER_S
+        self._end_leftovers()
+        if self._ending:
+            # What a launcher says of ranks that we ended is long, and we know better.
+            self._launcher.out.muted = self._launcher.err.muted = True
+        for rank in self._ranks.all:
+            rank.release()
+        deadline = time.monotonic() + patience
+        while not self._launcher.ended and time.monotonic() < deadline:
+            self._turn(deadline - time.monotonic())
+            if self.stop_signal:
+                break
+        process = self._launcher.process
+        if process.poll() is None:
+            children.kill_group(process.pid)
+            process.wait()
+
+    def _end_leftovers(self) -> None:
+        """Ends what a rank's script left running with our pipes in its hands."""
+        # The launcher's own pipes stay open until it ends.
+        own = (self._launcher.out, self._launcher.err)
+        if self._pump.drain(_DRAIN_S, own):
+            return
+        for rank in self._ranks.all:
+            if rank.pid:
+                children.kill_group(rank.pid)
+        self._pump.drain(_DRAIN_S, own)

@@ -1,0 +1,69 @@
+"""Each local host's contract folder, with what SageMaker would put there. Effects: writes files."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from typing import Any
+
+from muster.errors import CodeError, ContractError
+from muster.local.options import Options
+from muster.model import Paths
+
+
+@dataclass(frozen=True)
+class LocalHost:
+    """One host: its name in the job, its loopback address, its /opt/ml."""
+
+    name: str
+    address: str
+    paths: Paths
+
+
+def make_hosts(options: Options, folder: str) -> list[LocalHost]:
+    """Writes the contract of every host below `folder`.
+
+    They share one model folder, as the hosts of SageMaker's own local mode do.
+
+    Raises:
+        CodeError: the script does not exist.
+        ContractError: a channel's folder does not exist.
+    """
+    if not os.path.isfile(options.script):
+        raise CodeError(f"the script {options.script} does not exist")
+    hosts = [
+        LocalHost(f"algo-{i + 1}", f"127.0.0.{i + 1}", Paths(os.path.join(folder, f"algo-{i + 1}")))
+        for i in range(options.hosts)
+    ]
+    model = os.path.join(folder, "model")
+    os.makedirs(model)
+    for host in hosts:
+        os.makedirs(host.paths.config)
+        os.makedirs(host.paths.data)
+        os.makedirs(host.paths.output_data)
+        os.symlink("../model", host.paths.model)
+        for name, source in options.channels:
+            if not os.path.isdir(source):
+                raise ContractError(f"channel {name}: the folder {source} does not exist")
+            os.symlink(os.path.abspath(source), os.path.join(host.paths.data, name))
+        _write(host, "hyperparameters", dict(options.hyperparameters))
+        _write(
+            host, "inputdataconfig", {n: {"TrainingInputMode": "File"} for n, _ in options.channels}
+        )
+        _write(host, "resourceconfig", _resources(host, hosts))
+    return hosts
+
+
+def _resources(host: LocalHost, hosts: list[LocalHost]) -> dict[str, Any]:
+    return {
+        "current_host": host.name,
+        "hosts": [each.name for each in hosts],
+        "network_interface_name": "lo",
+        "current_instance_type": "local",
+    }
+
+
+def _write(host: LocalHost, name: str, value: dict[str, Any]) -> None:
+    with open(os.path.join(host.paths.config, f"{name}.json"), "w", encoding="utf-8") as file:
+        json.dump(value, file)

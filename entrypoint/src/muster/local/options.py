@@ -1,0 +1,94 @@
+"""The command line of `muster local`. Pure, but for argparse's exit on `--help` and errors."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+_MOST_HOSTS = 254
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the user asked for. `arguments` go to the script as they are."""
+
+    script: str
+    arguments: tuple[str, ...]
+    hosts: int
+    nproc: int
+    channels: tuple[tuple[str, str], ...]
+    hyperparameters: tuple[tuple[str, str], ...]
+    out: str
+    launcher: str | None
+
+
+def parse(words: Sequence[str]) -> Options:
+    """The options in `words`. What stands after `--` goes to the script."""
+    words = list(words)
+    cut = words.index("--") if "--" in words else len(words)
+    chosen = _parser().parse_args(words[:cut])
+    return Options(
+        script=chosen.script,
+        arguments=tuple(words[cut + 1 :]),
+        hosts=chosen.hosts,
+        nproc=chosen.nproc,
+        channels=tuple(chosen.channel),
+        hyperparameters=tuple(chosen.hyperparameter),
+        out=chosen.out,
+        launcher=chosen.launcher,
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="muster local",
+        usage="muster local SCRIPT [options] [-- ARGS for the script]",
+        description="Runs a training job of several hosts on this machine, without Docker and AWS.",
+    )
+    parser.add_argument("script", metavar="SCRIPT", help="the training script")
+    parser.add_argument("--hosts", type=_count, default=1, help="how many hosts (default 1)")
+    parser.add_argument("--nproc", type=_count, default=1, help="ranks on each (default 1)")
+    parser.add_argument(
+        "--channel",
+        type=_pair,
+        action="append",
+        default=[],
+        metavar="NAME=FOLDER",
+        help="an input channel; may be given several times",
+    )
+    parser.add_argument(
+        "--hyperparameter",
+        type=_pair,
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="as an Estimator would send it; may be given several times",
+    )
+    parser.add_argument(
+        "--out",
+        default="muster-out",
+        metavar="FOLDER",
+        help="where results go (default muster-out)",
+    )
+    parser.add_argument("--launcher", help="torchrun (default) or plain")
+    parser.add_argument(
+        "--backend", choices=["process"], default="process", help="what a host is: processes"
+    )
+    return parser
+
+
+def _count(text: str) -> int:
+    number = int(text)
+    if not 1 <= number <= _MOST_HOSTS:
+        message = f"must be 1 to {_MOST_HOSTS}"
+        raise argparse.ArgumentTypeError(message)
+    return number
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        message = f"{text!r} is not NAME=VALUE"
+        raise argparse.ArgumentTypeError(message)
+    return name, value

@@ -1,0 +1,52 @@
+"""The table at the end of `muster local`. Effects: prints."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from muster.local.process import HostRun
+
+
+def print_summary(runs: Sequence[HostRun], folder: str) -> None:
+    """One row a host: its ranks, its status, its time, its reason."""
+    table = Table(title="muster local", title_justify="left")
+    for column in ("host", "ranks", "status", "seconds", "reason"):
+        table.add_column(column, justify="right" if column in ("status", "seconds") else "left")
+    for run in runs:
+        record = _record(run)
+        ranks = ", ".join(f"{r['rank']}:{r['status']}" for r in record.get("ranks", []))
+        reason = "" if run.status == 0 else _reason(run, record)
+        style = "red" if run.status else None
+        table.add_row(
+            run.host.name, ranks, str(run.status), f"{run.seconds:.1f}", reason, style=style
+        )
+    console = Console()
+    console.print(table)
+    models = sorted(os.listdir(os.path.join(folder, "model")))
+    console.print(f"model: {', '.join(models) or 'nothing was written'}", highlight=False)
+    console.print(f"all files: {folder}", highlight=False, soft_wrap=True)
+
+
+def _record(run: HostRun) -> dict[str, Any]:
+    path = os.path.join(run.host.paths.record, f"run-{run.host.name}.json")
+    try:
+        with open(path, encoding="utf-8") as file:
+            record: dict[str, Any] = json.load(file)
+            return record
+    except (OSError, ValueError):
+        return {}
+
+
+def _reason(run: HostRun, record: dict[str, Any]) -> str:
+    if run.stopped:
+        return "ended because another host had failed"
+    cause = record.get("cause") or {}
+    rank = cause.get("rank")
+    where = "" if rank is None else f"rank {rank}: "
+    return where + str(cause.get("headline") or "no record was written")

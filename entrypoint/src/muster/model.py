@@ -1,0 +1,246 @@
+"""The data that flows from one stage of the pipeline to the next.
+
+    contract ─Job─► code ─Code─► plan ─Plan─► launch ─Outcome─► report
+
+Frozen, built once, JSON-serialisable by `to_json`. Nothing here does anything,
+and nothing here imports a stage.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import posixpath
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from muster.errors import SIGNAL_BASE, Kind
+
+
+def to_json(value: Any) -> str:
+    """Any dataclass of this module as one JSON text. Pure."""
+    return json.dumps(dataclasses.asdict(value), ensure_ascii=False, default=str)
+
+
+@dataclass(frozen=True)
+class Paths:
+    """The folders of the container contract below one base (contract.md 1.2)."""
+
+    base: str
+
+    def _below(self, *parts: str) -> str:
+        return posixpath.join(self.base, *parts)
+
+    @property
+    def input(self) -> str:
+        return self._below("input")
+
+    @property
+    def config(self) -> str:
+        return self._below("input", "config")
+
+    @property
+    def data(self) -> str:
+        return self._below("input", "data")
+
+    @property
+    def code(self) -> str:
+        return self._below("code")
+
+    @property
+    def model(self) -> str:
+        return self._below("model")
+
+    @property
+    def output(self) -> str:
+        return self._below("output")
+
+    @property
+    def output_data(self) -> str:
+        return self._below("output", "data")
+
+    @property
+    def intermediate(self) -> str:
+        return self._below("output", "intermediate")
+
+    @property
+    def failure(self) -> str:
+        return self._below("output", "failure")
+
+    @property
+    def record(self) -> str:
+        """Where the harness keeps its own account of the run."""
+        return self._below("output", "data", "muster")
+
+
+@dataclass(frozen=True)
+class HyperParameter:
+    """One hyperparameter: the text as it was sent, and what it means.
+
+    `text` has lost one level of JSON quotes when it was a JSON string, else it is
+    the original text. `value` is the decoded JSON, or `text` where it is not JSON.
+    """
+
+    key: str
+    text: str
+    value: Any
+
+
+@dataclass(frozen=True)
+class Channel:
+    """One input channel. `path` is a folder, or a FIFO's stem in Pipe mode."""
+
+    name: str
+    path: str
+    input_mode: str
+
+
+@dataclass(frozen=True)
+class Group:
+    """One instance group of a heterogeneous cluster."""
+
+    name: str
+    instance_type: str
+    hosts: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What this host has. `interfaces` are the names in /sys/class/net."""
+
+    cpus: int
+    gpus: int
+    interfaces: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Job:
+    """The job as SageMaker describes it, seen from one host."""
+
+    name: str
+    paths: Paths
+    current_host: str
+    hosts: tuple[str, ...]
+    """In natural order (algo-2 before algo-10), the same on every host. The first leads."""
+    instance_type: str
+    group: str
+    groups: tuple[Group, ...]
+    interface: str
+    """The interface between the hosts, known to exist here; empty when none is known."""
+    hyperparameters: tuple[HyperParameter, ...]
+    """The user's own, sorted by key."""
+    reserved: Mapping[str, str]
+    """Hyperparameters meant for the container (sagemaker_program …), as text."""
+    channels: tuple[Channel, ...]
+    program: str | None
+    """The entry point as the user named it."""
+    program_source: str
+    """Where the program's name came from, for messages."""
+    program_args: tuple[str, ...]
+    """Arguments given on the command line of `muster train`."""
+    submit_directory: str | None
+    resource_config: Mapping[str, Any]
+    input_data_config: Mapping[str, Any]
+    machine: Machine
+    notes: tuple[str, ...] = ()
+    """What was defaulted or found odd, one line each."""
+
+
+@dataclass(frozen=True)
+class Code:
+    """The user's code on disk. `command` is the argv that starts the entry point."""
+
+    directory: str
+    entry: str
+    command: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What this host will run. Nothing in it has been done yet."""
+
+    launcher: str
+    host: str
+    hosts: tuple[str, ...]
+    node_rank: int
+    nproc: int
+    world_size: int
+    """Ranks in the job; for `plain`, one a host, each its own world."""
+    master_addr: str
+    master_port: int
+    argv: tuple[str, ...]
+    """The launcher's command. Never joined into a shell string."""
+    cwd: str
+    env: Mapping[str, str]
+    """Variables added for the launcher."""
+    rank_env: Mapping[str, str]
+    """Variables that every rank on this host gets from the harness on top of `env`."""
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ErrorRecord:
+    """An uncaught exception, written down inside the rank's own Python."""
+
+    type: str
+    message: str
+    traceback: str
+    """The traceback's text, cut from the top."""
+    time: float
+    """Seconds since the epoch."""
+    pid: int
+    ppid: int
+
+    @property
+    def headline(self) -> str:
+        """The exception as Python prints it: `ValueError: bad label 7`."""
+        return f"{self.type}: {self.message}" if self.message else self.type
+
+
+@dataclass(frozen=True)
+class RankEnd:
+    """How one rank on this host ended."""
+
+    rank: int
+    local_rank: int
+    pid: int
+    code: int
+    """Exit code when the rank exited, else -n for signal n (as subprocess reports it)."""
+    time: float
+    """When it ended, seconds since the epoch."""
+    signalled: int = 0
+    """The signal the harness had sent before the end; 0 when none."""
+    signalled_time: float = 0.0
+    error: ErrorRecord | None = None
+    stderr_tail: tuple[str, ...] = ()
+
+    @property
+    def status(self) -> int:
+        """The rank's status as a shell would report it: 1 to 255, 128 + n for signal n."""
+        return SIGNAL_BASE - self.code if self.code < 0 else self.code
+
+
+@dataclass(frozen=True)
+class Cause:
+    """Why the job failed, ready to be told to a person."""
+
+    headline: str
+    kind: Kind
+    status: int
+    host: str
+    rank: int | None = None
+    detail: str = ""
+    """Where it happened: the tail of the traceback or of stderr."""
+    remedy: str = ""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How the job ended on this host. `cause` is None when it succeeded."""
+
+    status: int
+    cause: Cause | None = None
+    ranks: tuple[RankEnd, ...] = ()
+    stop_signal: int = 0
+    """The signal that asked the container to stop; 0 when none came."""

@@ -1,0 +1,13 @@
+"""Stage 3: what each host will run, decided without running anything.
+
+facts.py        the few things a plan must look up on this host (the only impure module)
+topology.py     hosts, ranks, world size
+environment.py  the variables of the launcher and of the ranks
+torchrun.py plain.py    one module a launcher: a pure function to an argv
+build.py        all of it together
+"""
+
+from muster.plan.build import make_plan
+from muster.plan.facts import Facts, look_up_facts
+
+__all__ = ["Facts", "look_up_facts", "make_plan"]

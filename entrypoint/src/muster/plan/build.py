@@ -1,0 +1,90 @@
+"""The plan of one host, from the job, its code and the facts. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from muster.contract import argv
+from muster.errors import PlanError
+from muster.model import Code, Job, Plan
+from muster.plan import environment, plain, torchrun
+from muster.plan.facts import Facts
+from muster.plan.topology import Topology, make_topology
+from muster.settings import LAUNCHERS, Settings
+
+Launcher = Callable[[Topology, Facts, str], tuple[str, ...]]
+
+BUILT: dict[str, Launcher] = {"torchrun": torchrun.command, "plain": plain.command}
+"""The launchers of this version, each a function to the argv in front of the script."""
+
+_ASKED_BY_SDK = {
+    "sagemaker_mpi_enabled": "mpirun",
+    "sagemaker_pytorch_ddp_enabled": "mpirun",
+    "sagemaker_distributed_dataparallel_enabled": "mpirun",
+    "sagemaker_torch_distributed_enabled": "torchrun",
+}
+"""The SDK's `distribution=`, in the order in which AWS's toolkit looks (contract.md 4.1)."""
+
+
+def make_plan(
+    job: Job, code: Code, settings: Settings, facts: Facts, inherited: Mapping[str, str]
+) -> Plan:
+    """What this host will run. `inherited` is the container's environment.
+
+    Raises:
+        PlanError: the launcher is unknown or not in this version, or can't be used here.
+    """
+    launcher, source = _choose_launcher(job, settings)
+    topology = make_topology(job, settings)
+    if launcher == "plain":
+        topology = Topology(topology.hosts, topology.node_rank, 1, "launcher plain")
+    master_addr = _master_addr(topology, settings)
+    arguments = argv.plain(job.hyperparameters) + job.program_args
+    env = environment.launcher_env(job, topology, inherited)
+    return Plan(
+        launcher=launcher,
+        host=job.current_host,
+        hosts=topology.hosts,
+        node_rank=topology.node_rank,
+        nproc=topology.nproc,
+        world_size=topology.world_size,
+        master_addr=master_addr,
+        master_port=facts.master_port,
+        argv=BUILT[launcher](topology, facts, master_addr) + code.command + arguments,
+        cwd=code.directory,
+        env=env,
+        rank_env=environment.rank_env(
+            job, code, (master_addr, facts.master_port), arguments, inherited
+        ),
+        notes=(
+            *job.notes,
+            f"launcher {launcher} ({source})",
+            f"{topology.nproc} rank(s) a host ({topology.nproc_source})",
+            "set because unset: " + " ".join(f"{name}={value}" for name, value in env.items()),
+        ),
+    )
+
+
+def _choose_launcher(job: Job, settings: Settings) -> tuple[str, str]:
+    asked = next(
+        (
+            (launcher, key)
+            for key, launcher in _ASKED_BY_SDK.items()
+            if job.reserved.get(key, "").lower() == "true"
+        ),
+        (settings.default_launcher, "the image's default"),
+    )
+    name, source = (settings.launcher, "MUSTER_LAUNCHER") if settings.launcher else asked
+    if name in BUILT:
+        return name, source
+    built = ", ".join(BUILT)
+    if name in LAUNCHERS:
+        raise PlanError(f"launcher {name} ({source}) is not in this version", f"It has: {built}.")
+    raise PlanError(f"unknown launcher {name!r} ({source})", f"This version has: {built}.")
+
+
+def _master_addr(topology: Topology, settings: Settings) -> str:
+    if len(topology.hosts) == 1:
+        # The container's hostname need not resolve, and nobody else has to find it.
+        return "127.0.0.1"
+    return settings.addresses.get(topology.leader, topology.leader)

@@ -1,0 +1,54 @@
+"""The variables of the launcher and of the ranks. Pure."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from muster.contract.exports import sm_exports
+from muster.contract.hyperparameters import compact
+from muster.model import Code, Job
+from muster.plan.topology import Topology
+
+
+def launcher_env(job: Job, topology: Topology, inherited: Mapping[str, str]) -> dict[str, str]:
+    """Defaults for the launcher and all below it. A variable the user has set stays as it is."""
+    threads = max(1, job.machine.cpus // topology.nproc)
+    defaults = {
+        # Without it a script's lines come in blocks, or all at its end.
+        "PYTHONUNBUFFERED": "1",
+        # torchrun would set 1, which is slow on a host with few ranks and many cores.
+        "OMP_NUM_THREADS": str(threads),
+    }
+    if len(job.hosts) > 1 and job.interface:
+        # Left alone, Gloo publishes what the hostname resolves to, often 127.0.1.1.
+        defaults |= {
+            "GLOO_SOCKET_IFNAME": job.interface,
+            "TP_SOCKET_IFNAME": job.interface,
+            "NCCL_SOCKET_IFNAME": job.interface,
+        }
+    return {name: value for name, value in defaults.items() if name not in inherited}
+
+
+def rank_env(
+    job: Job,
+    code: Code,
+    master: tuple[str, int],
+    arguments: tuple[str, ...],
+    inherited: Mapping[str, str],
+) -> dict[str, str]:
+    """What every rank on this host finds, whatever it inherited from a launcher elsewhere."""
+    module = os.path.splitext(os.path.basename(code.entry))[0]
+    path = [code.directory, *filter(None, [inherited.get("PYTHONPATH")])]
+    return sm_exports(job) | {
+        "SM_MASTER_ADDR": master[0],
+        "SM_MASTER_PORT": str(master[1]),
+        "SM_MODULE_DIR": code.directory,
+        "SM_SOURCE_DIR": code.directory,
+        "SM_MODULE_NAME": module,
+        "SM_USER_ENTRY_POINT": code.entry,
+        "SM_ENTRY_SCRIPT": code.entry,
+        "SM_USER_ARGS": compact(list(arguments)),
+        # For an entry point in a sub-folder, whose own folder is sys.path[0].
+        "PYTHONPATH": os.pathsep.join(path),
+    }

@@ -1,0 +1,66 @@
+"""What a plan must look up on this host. Effects: searches PATH, tries a port."""
+
+from __future__ import annotations
+
+import errno
+import shutil
+import socket
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from muster.errors import LaunchError
+from muster.model import Job
+from muster.settings import Settings
+
+
+@dataclass(frozen=True)
+class Facts:
+    """`torchrun` is None when it is not on PATH; `shim` is the argv that starts a rank."""
+
+    torchrun: str | None
+    shim: tuple[str, ...]
+    master_port: int
+
+
+def look_up_facts(job: Job, settings: Settings, env: Mapping[str, str]) -> Facts:
+    """The facts of this host.
+
+    Raises:
+        LaunchError: this host leads several, and the port on which they meet is taken.
+    """
+    return Facts(
+        torchrun=shutil.which("torchrun", path=env.get("PATH")),
+        # Isolated: neither the user's PYTHONPATH nor a queue.py beside the script may
+        # shadow what the shim imports.
+        shim=(sys.executable, "-I", "-m", "muster.launch.shim", "--"),
+        master_port=_master_port(job, settings),
+    )
+
+
+def _master_port(job: Job, settings: Settings) -> int:
+    wanted = settings.master_port
+    if job.current_host != job.hosts[0] or _is_free(wanted):
+        return wanted
+    if len(job.hosts) > 1:
+        # The other hosts were told nothing but the wanted port.
+        what = f"port {wanted}, on which the ranks meet, is taken on {job.current_host}"
+        raise LaunchError(
+            what, "End the process that holds it, or set MUSTER_MASTER_PORT for all hosts."
+        )
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        # As the store itself binds: a port in TIME_WAIT counts as free.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("", port))
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                return False
+            raise
+    return True

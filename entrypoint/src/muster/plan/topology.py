@@ -1,0 +1,51 @@
+"""Who is which rank. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from muster.errors import PlanError
+from muster.model import Job
+from muster.settings import Settings
+
+
+@dataclass(frozen=True)
+class Topology:
+    """The ranks of the job. Host i has nproc of them, from i * nproc on."""
+
+    hosts: tuple[str, ...]
+    node_rank: int
+    nproc: int
+    nproc_source: str
+
+    @property
+    def leader(self) -> str:
+        return self.hosts[0]
+
+    @property
+    def world_size(self) -> int:
+        return len(self.hosts) * self.nproc
+
+
+def make_topology(job: Job, settings: Settings) -> Topology:
+    """The topology as this host sees it; all hosts come to the same.
+
+    Raises:
+        PlanError: processes per host is not a whole number from 1.
+    """
+    nproc, source = _nproc(job, settings)
+    return Topology(job.hosts, job.hosts.index(job.current_host), nproc, source)
+
+
+def _nproc(job: Job, settings: Settings) -> tuple[int, str]:
+    if settings.nproc is not None:
+        return settings.nproc, "MUSTER_NPROC"
+    key = "sagemaker_mpi_num_of_processes_per_host"
+    text = job.reserved.get(key)
+    if text is not None:
+        if not text.isdecimal() or int(text) < 1:
+            raise PlanError(f"hyperparameter {key}={text!r} is not a whole number from 1")
+        return int(text), key
+    if job.machine.gpus:
+        return job.machine.gpus, "visible GPUs"
+    return 1, "no GPU"

@@ -1,0 +1,60 @@
+"""The JSON account of one host's run. Pure.
+
+No environment in it, and no secret: /opt/ml/output/data ends in S3.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from muster import __version__
+from muster.mask import mask_argv, mask_text
+from muster.model import Job, Outcome, Plan, RankEnd
+
+SCHEMA = 1
+
+
+def run_record(
+    outcome: Outcome, job: Job | None, plan: Plan | None, seconds: dict[str, float]
+) -> dict[str, Any]:
+    """The account as JSON types. `job` and `plan` are None when the run ended before them.
+
+    Args:
+        outcome: how it ended.
+        job: the job.
+        plan: what was run.
+        seconds: how long each stage took.
+    """
+    return {
+        "schema": SCHEMA,
+        "muster": __version__,
+        "job": job and job.name,
+        "host": job and job.current_host,
+        "hosts": job and list(job.hosts),
+        "launcher": plan and plan.launcher,
+        "world_size": plan and plan.world_size,
+        "argv": plan and list(mask_argv(plan.argv)),
+        "notes": plan and list(plan.notes),
+        "seconds": {stage: round(value, 3) for stage, value in seconds.items()},
+        "status": outcome.status,
+        "stop_signal": outcome.stop_signal or None,
+        "cause": outcome.cause and _masked(dataclasses.asdict(outcome.cause)),
+        "ranks": [_rank(end) for end in outcome.ranks],
+    }
+
+
+def _rank(end: RankEnd) -> dict[str, Any]:
+    return {
+        "rank": end.rank,
+        "local_rank": end.local_rank,
+        "status": end.status,
+        "signal": -end.code if end.code < 0 else None,
+        "ended": round(end.time, 3),
+        "signalled": end.signalled or None,
+        "error": end.error and mask_text(end.error.headline),
+    }
+
+
+def _masked(values: dict[str, Any]) -> dict[str, Any]:
+    return {k: mask_text(v) if isinstance(v, str) else v for k, v in values.items()}

@@ -1,0 +1,83 @@
+"""Writes the failure file and the record. Effects: the only writer to /opt/ml/output."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import re
+
+from muster.log import say
+from muster.mask import mask_text
+from muster.model import Cause, Job, Outcome, Paths, Plan
+from muster.report.failure import failure_text, machine_line
+from muster.report.record import run_record
+
+
+def begin(paths: Paths) -> None:
+    """Makes the folders a script may write to, and moves an older failure file aside.
+
+    A file of an earlier run in the same container would otherwise speak for this one.
+    Never raises: a run without a record is better than none.
+    """
+    try:
+        for folder in (paths.model, paths.output_data):
+            os.makedirs(folder, exist_ok=True)
+        if os.path.exists(paths.failure):
+            os.replace(paths.failure, f"{paths.failure}.previous")
+    except OSError as error:
+        say(f"{error.filename}: {error.strerror}; the run goes on without it")
+
+
+def finish(
+    paths: Paths,
+    outcome: Outcome,
+    job: Job | None,
+    plan: Plan | None,
+    seconds: dict[str, float],
+) -> None:
+    """Tells how the run ended: the log, the failure file, the record. Never raises."""
+    cause = outcome.cause
+    if cause:
+        say(_last_words(cause))
+    try:
+        if cause:
+            _write_failure(paths, cause)
+        host = re.sub(r"[^\w.-]", "_", job.current_host) if job else "unknown"
+        # All hosts' output/data end in one archive: the name keeps them apart.
+        path = os.path.join(paths.record, f"run-{host}.json")
+        os.makedirs(paths.record, exist_ok=True)
+        record = run_record(outcome, job, plan, seconds)
+        _replace(path, json.dumps(record, indent=2, ensure_ascii=False) + "\n")
+    except OSError as error:
+        say(f"can't write {error.filename}: {error.strerror}")
+
+
+def _last_words(cause: Cause) -> str:
+    lines = [mask_text(cause.headline), machine_line(cause)]
+    # A traceback is in the log already; a failure of the harness's own is nowhere else.
+    if cause.kind not in ("user", "signal") and cause.detail:
+        lines.append(mask_text(cause.detail))
+    if cause.remedy:
+        lines.append(cause.remedy)
+    return "\n".join(lines)
+
+
+def _write_failure(paths: Paths, cause: Cause) -> None:
+    os.makedirs(paths.output, exist_ok=True)
+    written = ""
+    if os.path.exists(paths.failure):
+        with open(paths.failure, encoding="utf-8", errors="replace") as file:
+            written = file.read(4096)
+    masked = dataclasses.replace(
+        cause, headline=mask_text(cause.headline), detail=mask_text(cause.detail)
+    )
+    _replace(paths.failure, failure_text(masked, written))
+
+
+def _replace(path: str, text: str) -> None:
+    """Writes a whole file or none: the platform may read it at any moment."""
+    temporary = f"{path}.new"
+    with open(temporary, "wb") as file:
+        file.write(text.encode("utf-8", "replace"))
+    os.replace(temporary, path)

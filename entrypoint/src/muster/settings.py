@@ -1,0 +1,208 @@
+"""The one table of variables that the harness reads.
+
+Every setting is read here and nowhere else, once. A variable that is set but
+empty counts as not set: SDKs and compose files pass empty values for "nothing".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from muster.errors import ContractError
+
+LAUNCHERS = ("torchrun", "mpirun", "horovodrun", "direct", "cluster", "plain")
+"""Every launcher by the name a user types; plan/ says which of them this version has."""
+
+
+_HIGHEST_PORT = 65535
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One row: the variable, how its text is read, the default, and what it is for."""
+
+    variable: str
+    parse: Callable[[str], Any]
+    default: Any
+    accepts: str
+    meaning: str
+    since: str = "0.1"
+
+
+def _switch(text: str) -> bool:
+    try:
+        return {"1": True, "true": True, "0": False, "false": False}[text.lower()]
+    except KeyError:
+        raise ValueError(text) from None
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise ValueError(text)
+    return number
+
+
+def _port(text: str) -> int:
+    number = int(text)
+    if not 0 < number <= _HIGHEST_PORT:
+        raise ValueError(text)
+    return number
+
+
+def _seconds(text: str) -> float:
+    number = float(text)
+    if not 0 <= number < float("inf"):
+        raise ValueError(text)
+    return number
+
+
+def _addresses(text: str) -> dict[str, str]:
+    parts = [item.partition("=") for item in text.split(",") if item.strip()]
+    if not all(host and address for host, _, address in parts):
+        raise ValueError(text)
+    return {host.strip(): address.strip() for host, _, address in parts}
+
+
+def _args_mode(text: str) -> str:
+    if text != "plain":
+        raise ValueError(text)
+    return text
+
+
+TABLE: dict[str, Setting] = {
+    "base_dir": Setting(
+        "SAGEMAKER_BASE_DIR", str, "/opt/ml", "a folder", "The folder that stands for /opt/ml."
+    ),
+    "program": Setting(
+        "SAGEMAKER_PROGRAM",
+        str,
+        None,
+        "a file in the code folder",
+        "The entry point. Wins over the hyperparameter sagemaker_program.",
+    ),
+    "submit_directory": Setting(
+        "SAGEMAKER_SUBMIT_DIRECTORY",
+        str,
+        None,
+        "a folder or file://",
+        "Where the code is, unless the hyperparameter sagemaker_submit_directory says.",
+    ),
+    "code_dir": Setting(
+        "MUSTER_CODE_DIR", str, None, "a folder", "Code that was put into the image."
+    ),
+    "job_name": Setting(
+        "TRAINING_JOB_NAME", str, None, "a name", "The job's name, set by the platform."
+    ),
+    "launcher": Setting(
+        "MUSTER_LAUNCHER",
+        str,
+        None,
+        "one of " + ", ".join(LAUNCHERS),
+        "The launcher. Wins over what the SDK's `distribution` asks for.",
+    ),
+    "default_launcher": Setting(
+        "MUSTER_DEFAULT_LAUNCHER",
+        str,
+        "torchrun",
+        "one of " + ", ".join(LAUNCHERS),
+        "The image's own launcher, used when the job names none.",
+    ),
+    "nproc": Setting(
+        "MUSTER_NPROC",
+        _positive,
+        None,
+        "a whole number from 1",
+        "Ranks a host. Otherwise: processes_per_host, the visible GPUs, or 1.",
+    ),
+    "master_port": Setting(
+        "MUSTER_MASTER_PORT", _port, 7777, "1 to 65535", "The port on which the ranks meet."
+    ),
+    "addresses": Setting(
+        "MUSTER_ADDRESSES",
+        _addresses,
+        {},
+        "host=address,host=address",
+        "Addresses of hosts whose names don't resolve.",
+    ),
+    "args_mode": Setting(
+        "MUSTER_ARGS",
+        _args_mode,
+        "plain",
+        "plain (others are not in this version)",
+        "How hyperparameters become the script's arguments.",
+    ),
+    "exec_only": Setting(
+        "MUSTER_EXEC",
+        _switch,
+        default=False,
+        accepts="1 or 0",
+        meaning="Replace the harness by the launcher: no supervision, no failure file.",
+    ),
+    "stop_grace_s": Setting(
+        "MUSTER_STOP_GRACE_S",
+        _seconds,
+        110.0,
+        "seconds",
+        "Time for the ranks to save after SIGTERM. SageMaker kills after 120.",
+    ),
+    "abort_grace_s": Setting(
+        "MUSTER_ABORT_GRACE_S",
+        _seconds,
+        10.0,
+        "seconds",
+        "Time for the other ranks to end after one has failed.",
+    ),
+    "python": Setting(
+        "MUSTER_PYTHON",
+        str,
+        None,
+        "an interpreter",
+        "The Python of the script. Otherwise python3 or python on PATH.",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The settings of one run, by the names of TABLE."""
+
+    base_dir: str
+    program: str | None
+    submit_directory: str | None
+    code_dir: str | None
+    job_name: str | None
+    launcher: str | None
+    default_launcher: str
+    nproc: int | None
+    master_port: int
+    addresses: Mapping[str, str]
+    args_mode: str
+    exec_only: bool
+    stop_grace_s: float
+    abort_grace_s: float
+    python: str | None
+
+
+def read_settings(env: Mapping[str, str]) -> Settings:
+    """The settings in `env`, with defaults for the rest. Pure.
+
+    Raises:
+        ContractError: a variable's text can't be read; the message names it and
+            says what is accepted.
+    """
+    values = {name: _read(setting, env) for name, setting in TABLE.items()}
+    return Settings(**values)
+
+
+def _read(setting: Setting, env: Mapping[str, str]) -> Any:
+    text = env.get(setting.variable, "")
+    if not text:
+        return setting.default
+    try:
+        return setting.parse(text)
+    except ValueError:
+        what = f"{setting.variable}={text!r} can't be read: it takes {setting.accepts}"
+        raise ContractError(what, setting.meaning) from None

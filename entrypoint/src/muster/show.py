@@ -1,0 +1,50 @@
+"""`muster plan`: what would run, for any host of the job. Effects: reads, prints."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import sys
+from collections.abc import Mapping, Sequence
+
+from muster.banner import banner
+from muster.code import locate
+from muster.contract import read_contract
+from muster.errors import ContractError, MusterError
+from muster.mask import mask_argv
+from muster.model import Job, to_json
+from muster.plan import look_up_facts, make_plan
+from muster.settings import read_settings
+
+
+def show_plan(words: Sequence[str], env: Mapping[str, str]) -> int:
+    """Prints the plan of one host. The status is the one with which the job would fail."""
+    parser = argparse.ArgumentParser(
+        prog="muster plan", description="What would run, without running it."
+    )
+    parser.add_argument("--json", action="store_true", help="as one JSON object")
+    parser.add_argument("--host", help="of this host of the job; default: the current one")
+    parser.add_argument("command", nargs=argparse.REMAINDER, help="as after `muster train`")
+    options = parser.parse_args(words)
+    try:
+        settings = read_settings(env)
+        job = _as_host(read_contract(settings, env, options.command), options.host)
+        code = locate(job, settings, env)
+        plan = make_plan(job, code, settings, look_up_facts(job, settings, env), env)
+    except MusterError as error:
+        print("\n".join(filter(None, [f"muster: {error.what}", error.remedy])), file=sys.stderr)
+        return error.status
+    if options.json:
+        # A plan may be pasted into an issue: it shows no secrets and no environment but ours.
+        print(to_json(dataclasses.replace(plan, argv=mask_argv(plan.argv), rank_env={})))
+    else:
+        print(banner(job, plan))
+    return 0
+
+
+def _as_host(job: Job, host: str | None) -> Job:
+    if host is None:
+        return job
+    if host not in job.hosts:
+        raise ContractError(f"--host {host} is not a host of the job ({', '.join(job.hosts)})")
+    return dataclasses.replace(job, current_host=host)

@@ -1,0 +1,90 @@
+"""The pipeline: contract, code, plan, launch, report. The one place that names them all."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from muster import report
+from muster.banner import banner
+from muster.code import locate
+from muster.contract import read_contract
+from muster.errors import SIGNAL_BASE, STATUS_OF_KIND, Kind, MusterError, StopRequested
+from muster.launch.run import launch, replace_by
+from muster.log import say, sign_as
+from muster.model import Cause, Job, Outcome, Paths, Plan
+from muster.plan import look_up_facts, make_plan
+from muster.settings import TABLE, Settings, read_settings
+
+
+def train(command_line: Sequence[str], env: Mapping[str, str]) -> int:
+    """Runs the job of this host to its end. The status is the container's.
+
+    Args:
+        command_line: a script and its arguments, or nothing.
+        env: the container's environment.
+
+    Effects: everything. Never raises.
+    """
+    run = _Run(env)
+    outcome = run.outcome(command_line)
+    report.finish(run.paths, outcome, run.job, run.plan, run.seconds)
+    return outcome.status
+
+
+@dataclass
+class _Run:
+    """How far the run has come: what a failure's report can tell depends on it."""
+
+    env: Mapping[str, str]
+    stage: Kind = "contract"
+    job: Job | None = None
+    plan: Plan | None = None
+    seconds: dict[str, float] = field(default_factory=dict)
+    started: float = field(default_factory=time.monotonic)
+
+    @property
+    def paths(self) -> Paths:
+        setting = TABLE["base_dir"]
+        return Paths(self.env.get(setting.variable) or setting.default)
+
+    def outcome(self, command_line: Sequence[str]) -> Outcome:
+        try:
+            return self._stages(read_settings(self.env), command_line)
+        except MusterError as error:
+            return self._failed(error.what, error.kind, error.status, error.remedy)
+        except StopRequested as stop:
+            status = SIGNAL_BASE + stop.signum
+            return self._failed("stopped by a signal before the ranks began", "signal", status)
+        except Exception as error:  # noqa: BLE001  (a defect of ours must still end legibly)
+            say(traceback.format_exc())
+            what = f"muster itself failed: {type(error).__name__}: {error}"
+            return self._failed(what, self.stage, STATUS_OF_KIND[self.stage])
+
+    def _stages(self, settings: Settings, command_line: Sequence[str]) -> Outcome:
+        report.begin(self.paths)
+        job = self.job = read_contract(settings, self.env, command_line)
+        sign_as(job.current_host)
+        self._enter("code")
+        code = locate(job, settings, self.env)
+        self._enter("plan")
+        facts = look_up_facts(job, settings, self.env)
+        plan = self.plan = make_plan(job, code, settings, facts, self.env)
+        self._enter("launch")
+        say(banner(job, plan))
+        if settings.exec_only:
+            replace_by(plan, self.env)
+        outcome = launch(plan, settings, self.env)
+        self._enter("launch")
+        return outcome
+
+    def _enter(self, stage: Kind) -> None:
+        now = time.monotonic()
+        self.seconds[self.stage] = now - self.started
+        self.stage, self.started = stage, now
+
+    def _failed(self, what: str, kind: Kind, status: int, remedy: str = "") -> Outcome:
+        host = self.job.current_host if self.job else "-"
+        return Outcome(status, Cause(what, kind, status, host, None, "", remedy))
