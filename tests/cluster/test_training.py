@@ -1,0 +1,73 @@
+"""A real script on real containers."""
+
+from __future__ import annotations
+
+import re
+import time
+
+import pytest
+from cluster import Cluster, Job
+from engine import IMAGE, SLIM_IMAGE, has_image
+
+pytestmark = pytest.mark.docker
+
+
+@pytest.mark.parametrize("image", [IMAGE, SLIM_IMAGE])
+def test_two_hosts_train_the_digits(image, tmp_path, digits, root):
+    """Two hosts of two ranks learn the digits above 0.95; the leader alone saves the model."""
+    assert has_image(image), "run `make images`"
+    job = Job(
+        tmp_path,
+        code=root / "examples",
+        program="digits_ddp.py",
+        hosts=2,
+        image=image,
+        channels={"training": digits},
+        environment={"MUSTER_NPROC": "2"},
+    )
+    with Cluster(job) as cluster:
+        statuses = cluster.run()
+        first, second = cluster.hosts
+        assert statuses == [0, 0], first.output + second.output
+        found = re.findall(r"^test_accuracy=([0-9.]+)$", first.output, re.MULTILINE)
+        assert len(found) == 1, first.output
+        assert float(found[0]) > 0.95
+        assert [path.name for path in first.model.iterdir()] == ["model.pt"]
+        assert not list(second.model.iterdir())
+        assert first.record["world_size"] == 4
+        assert [rank["rank"] for rank in second.record["ranks"]] == [2, 3]
+        assert not first.failure
+
+
+def test_a_late_leader_is_waited_for(tmp_path, code):
+    """The leader's name appears five seconds after the other host has started, as on SageMaker."""
+    script = "import torch.distributed as d; d.init_process_group('gloo'); print(d.get_world_size())"
+    job = Job(tmp_path, code=code(script), program="train.py", hosts=2)
+    with Cluster(job) as cluster:
+        first, second = cluster.hosts
+        cluster.start(second)
+        time.sleep(5)
+        cluster.start(first)
+        assert [host.wait() for host in cluster.hosts] == [0, 0], first.output + second.output
+        assert re.search(r"^2$", first.output, re.MULTILINE)
+
+
+def test_hyperparameters_arrive_byte_for_byte(tmp_path, code):
+    """No shell stands between SageMaker and the script: blanks, $, ; and quotes are only text."""
+    odd = {
+        "note": "a b",
+        "cost": "$HOME `id` $(id)",
+        "glob": "*.py; touch /tmp/pwned",
+        "sdk": '"quoted by the SDK"',
+        "lr": "1e-3",
+        "flag": "true",
+    }
+    script = "import json, os, sys; print(json.dumps([sys.argv[1:], os.path.exists('/tmp/pwned')]))"
+    job = Job(tmp_path, code=code(script), program="train.py", hyperparameters=odd)
+    with Cluster(job) as cluster:
+        assert cluster.run() == [0]
+        expected = (
+            '[["--cost", "$HOME `id` $(id)", "--flag", "True", "--glob", "*.py; touch /tmp/pwned", '
+            '"--lr", "1e-3", "--note", "a b", "--sdk", "quoted by the SDK"], false]'
+        )
+        assert expected in cluster.hosts[0].output

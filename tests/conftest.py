@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from engine import IMAGE, has_image, missing_engine
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def pytest_runtest_setup(item):
+    """Tests that need an engine say so when there is none; a missing image is a failure."""
+    if item.get_closest_marker("docker") is None:
+        return
+    if reason := missing_engine():
+        pytest.skip(f"{reason}: run scripts/engine")
+    if not has_image(IMAGE):
+        pytest.fail(f"the image {IMAGE} is missing: run `make images`", pytrace=False)
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The checkout."""
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def digits(tmp_path_factory) -> Path:
+    """A folder with scikit-learn's handwritten digits, as the channel `training` has them."""
+    folder = tmp_path_factory.mktemp("digits")
+    script = ROOT / "examples" / "make_digits.py"
+    subprocess.run([sys.executable, script, folder], check=True)
+    return folder

@@ -1,0 +1,155 @@
+"""A job of several containers, started as SageMaker would start them."""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from engine import IMAGE, docker
+
+
+@dataclass
+class Host:
+    """One container of a job and its part of /opt/ml on this machine."""
+
+    name: str
+    folder: Path
+    container: str = ""
+
+    @property
+    def failure(self) -> str:
+        path = self.folder / "output" / "failure"
+        return path.read_text(encoding="utf-8") if path.exists() else ""
+
+    @property
+    def record(self) -> dict[str, Any]:
+        path = self.folder / "output" / "data" / "muster" / f"run-{self.name}.json"
+        record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return record
+
+    @property
+    def model(self) -> Path:
+        return self.folder / "model"
+
+    @property
+    def output(self) -> str:
+        done = docker("logs", self.container)
+        return done.stdout + done.stderr
+
+    def wait(self, timeout: float = 90) -> int:
+        """The container's status. Fails when it has not ended in time."""
+        return int(docker("wait", self.container, timeout=timeout).stdout)
+
+
+@dataclass
+class Job:
+    """What the job of a test is made of. Leaves out what the platform leaves out."""
+
+    folder: Path
+    code: Path | None = None
+    program: str | None = None
+    hosts: int = 1
+    image: str = IMAGE
+    hyperparameters: Mapping[str, str] = field(default_factory=dict)
+    channels: Mapping[str, Path] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)
+    command: Sequence[str] = ("train",)
+    options: Sequence[str] = ()
+
+
+class Cluster:
+    """The hosts of one job on an internal network. A context manager: leaves nothing behind.
+
+    The hostnames are Docker's random ids, and only the network knows algo-1, algo-2 and so
+    on, as on SageMaker.
+    """
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.network = f"muster-test-{uuid.uuid4().hex[:12]}"
+        names = [f"algo-{i + 1}" for i in range(job.hosts)]
+        self.hosts = [self._make_host(name, names) for name in names]
+
+    def __enter__(self) -> Cluster:
+        docker("network", "create", "--internal", self.network)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for host in self.hosts:
+            if host.container:
+                docker("rm", "-f", "-v", host.container, check=False)
+        docker("network", "rm", self.network, check=False)
+
+    def start(self, *hosts: Host) -> None:
+        """Starts the given hosts, or all."""
+        for host in hosts or self.hosts:
+            words = ["run", "--detach", "--network", self.network, "--network-alias", host.name]
+            for name, value in self.job.environment.items():
+                words += ["--env", f"{name}={value}"]
+            for source, target in self._volumes(host):
+                words += ["--volume", f"{source}:{target}"]
+            words += [*self.job.options, self.job.image, *self.job.command]
+            host.container = docker(*words).stdout.strip()
+
+    def run(self, timeout: float = 120) -> list[int]:
+        """Starts all hosts and waits for their statuses."""
+        self.start()
+        deadline = time.monotonic() + timeout
+        return [host.wait(max(1.0, deadline - time.monotonic())) for host in self.hosts]
+
+    def _make_host(self, name: str, names: list[str]) -> Host:
+        host = Host(name, self.job.folder / name)
+        config = host.folder / "input" / "config"
+        config.mkdir(parents=True)
+        for part in ("input/data", "output/data", "model"):
+            (host.folder / part).mkdir(parents=True)
+        hyperparameters = dict(self.job.hyperparameters)
+        if self.job.program:
+            hyperparameters["sagemaker_program"] = self.job.program
+        files: dict[str, dict[str, Any]] = {
+            "hyperparameters": hyperparameters,
+            "resourceconfig": {
+                "current_host": name,
+                "current_instance_type": "ml.c5.xlarge",
+                "current_group_name": "homogeneousCluster",
+                "hosts": sorted(names),
+                "instance_groups": [
+                    {
+                        "instance_group_name": "homogeneousCluster",
+                        "instance_type": "ml.c5.xlarge",
+                        "hosts": sorted(names),
+                    }
+                ],
+                "network_interface_name": "eth0",
+                "topology": None,
+            },
+            "inputdataconfig": {
+                channel: {
+                    "TrainingInputMode": "File",
+                    "S3DistributionType": "FullyReplicated",
+                    "RecordWrapperType": "None",
+                }
+                for channel in self._channels()
+            },
+        }
+        for file, value in files.items():
+            (config / f"{file}.json").write_text(json.dumps(value), encoding="utf-8")
+        return host
+
+    def _channels(self) -> dict[str, Path]:
+        code = {"code": self.job.code} if self.job.code else {}
+        return {**self.job.channels, **code}
+
+    def _volumes(self, host: Host) -> list[tuple[Path, str]]:
+        return [
+            (host.folder / "input", "/opt/ml/input"),
+            (host.folder / "output", "/opt/ml/output"),
+            (host.folder / "output" / "data", "/opt/ml/output/data"),
+            (host.folder / "model", "/opt/ml/model"),
+            *((path, f"/opt/ml/input/data/{name}") for name, path in self._channels().items()),
+        ]

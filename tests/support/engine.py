@@ -1,0 +1,43 @@
+"""Talking to the Docker engine in tests: the command line, nothing else."""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+import subprocess
+
+IMAGE = os.environ.get("MUSTER_TEST_IMAGE", "muster/ddp:cpu")
+SLIM_IMAGE = os.environ.get("MUSTER_TEST_SLIM_IMAGE", "muster/ddp:cpu-slim")
+
+
+def docker(
+    *words: str, timeout: float = 120, check: bool = True
+) -> subprocess.CompletedProcess[str]:
+    """Runs `docker WORDS` to its end; output is text. A failure shows what Docker said."""
+    done = subprocess.run(
+        ["docker", *words],
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=timeout,
+        check=False,
+    )
+    if check and done.returncode:
+        message = f"docker {' '.join(words)}: status {done.returncode}\n{done.stdout}{done.stderr}"
+        raise AssertionError(message)
+    return done
+
+
+@functools.cache
+def missing_engine() -> str:
+    """Why no engine can be used here; empty when one answers."""
+    if shutil.which("docker") is None:
+        return "no docker command"
+    done = subprocess.run(["docker", "info"], capture_output=True, text=True, check=False)
+    return "" if done.returncode == 0 else "no Docker engine answers"
+
+
+@functools.cache
+def has_image(name: str) -> bool:
+    return docker("image", "inspect", name, check=False).returncode == 0
