@@ -7,6 +7,7 @@ import time
 
 import pytest
 from cluster import Cluster, Job
+from engine import docker
 
 pytestmark = pytest.mark.docker
 
@@ -38,9 +39,7 @@ SCRIPT = """
     ],
     ids=["raises", "exits-33", "killed"],
 )
-def test_a_failing_rank_gives_its_reason_and_its_status(
-    fail, status, kind, reason, tmp_path, code
-):
+def test_a_failing_rank_gives_its_reason_and_its_status(fail, status, kind, reason, tmp_path, code):
     """The failing rank's container ends with the rank's status, and its failure file begins with
     the reason; line 2 names host, rank and status; the other host ends too, non-zero."""
     job = Job(
@@ -94,7 +93,12 @@ def _wrong_job(case: str, folder, code) -> Job:
     [
         ("no-program", 70, "contract", "the job names no entry point"),
         ("missing-script", 71, "code", "the entry point absent.py"),
-        ("unreadable-json", 70, "contract", "/opt/ml/input/config/hyperparameters.json is not JSON"),
+        (
+            "unreadable-json",
+            70,
+            "contract",
+            "/opt/ml/input/config/hyperparameters.json is not JSON",
+        ),
         ("unknown-launcher", 73, "plan", "unknown launcher 'tochrun' (MUSTER_LAUNCHER)"),
         ("not-in-this-version", 73, "plan", "launcher mpirun (MUSTER_LAUNCHER) is not in this"),
         ("bad-setting", 70, "contract", "MUSTER_NPROC='two' can't be read"),
@@ -153,8 +157,6 @@ def test_a_stopped_container_lets_the_ranks_save(tmp_path, code):
         while host.output.count("ready") < 2:
             assert time.monotonic() < deadline, host.output
             time.sleep(0.1)
-        from engine import docker
-
         docker("stop", "--time", "30", host.container)
         assert host.wait() == 0, host.output
         saved = {path.name: path.read_text() for path in host.model.iterdir()}

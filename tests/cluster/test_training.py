@@ -41,7 +41,9 @@ def test_two_hosts_train_the_digits(image, tmp_path, digits, root):
 
 def test_a_late_leader_is_waited_for(tmp_path, code):
     """The leader's name appears five seconds after the other host has started, as on SageMaker."""
-    script = "import torch.distributed as d; d.init_process_group('gloo'); print(d.get_world_size())"
+    script = (
+        "import torch.distributed as d; d.init_process_group('gloo'); print(d.get_world_size())"
+    )
     job = Job(tmp_path, code=code(script), program="train.py", hosts=2)
     with Cluster(job) as cluster:
         first, second = cluster.hosts

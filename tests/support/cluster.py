@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from engine import IMAGE, docker
 
@@ -75,7 +75,7 @@ class Cluster:
         names = [f"algo-{i + 1}" for i in range(job.hosts)]
         self.hosts = [self._make_host(name, names) for name in names]
 
-    def __enter__(self) -> Cluster:
+    def __enter__(self) -> Self:
         docker("network", "create", "--internal", self.network)
         return self
 

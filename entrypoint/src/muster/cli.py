@@ -17,6 +17,7 @@ from typing import NoReturn
 
 from muster import signals
 from muster.errors import SIGNAL_BASE, StopRequested
+from muster.toolpath import with_own_venv
 
 _NOT_FOUND = 127
 _NOT_EXECUTABLE = 126
@@ -42,13 +43,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _train(words: list[str]) -> int:
     from muster.train import train  # noqa: PLC0415  (each command imports what it needs)
 
-    return train(words, os.environ)
+    return train(words, with_own_venv(os.environ))
 
 
 def _plan(words: list[str]) -> int:
     from muster.show import show_plan  # noqa: PLC0415
 
-    return show_plan(words, os.environ)
+    return show_plan(words, with_own_venv(os.environ))
 
 
 def _local(words: list[str]) -> int:

@@ -41,6 +41,18 @@ def read_object(folder: str, name: str) -> dict[str, Any]:
     return value
 
 
+def list_folders(folder: str) -> dict[str, Any]:
+    """The folders in `folder` as inputdataconfig.json would name them.
+
+    For a bare `docker run -v DATA:/opt/ml/input/data/training`, which has no such file.
+    """
+    try:
+        names = sorted(entry.name for entry in os.scandir(folder) if entry.is_dir())
+    except OSError:
+        return {}
+    return {name: {"TrainingInputMode": "File"} for name in names}
+
+
 def _position(error: Exception) -> str:
     # The text around the error is left out on purpose: it may be a secret.
     if isinstance(error, json.JSONDecodeError):

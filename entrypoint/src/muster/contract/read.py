@@ -29,6 +29,8 @@ def read_contract(
     hps = files.read_object(paths.config, "hyperparameters.json")
     resource_config = files.read_object(paths.config, "resourceconfig.json")
     input_data = files.read_object(paths.config, "inputdataconfig.json")
+    if not input_data and not resource_config:
+        input_data = files.list_folders(paths.data)
     user, reserved = hyperparameters.split(hps)
     cluster = resources.read_resources(resource_config, fallback_host=socket.gethostname())
     machine = look_at_machine(env)

@@ -106,7 +106,6 @@ def _host_env(
         # All hosts share this machine's cores.
         {"OMP_NUM_THREADS": str(max(1, cores // (options.hosts * options.nproc)))}
         | dict(env)
-        | _path_with_torchrun(env)
         | _share_of_gpus(options, index, env)
         | {
             "SAGEMAKER_BASE_DIR": hosts[index].paths.base,
@@ -117,14 +116,6 @@ def _host_env(
             "MUSTER_ADDRESSES": ",".join(f"{host.name}={host.address}" for host in hosts),
         }
     )
-
-
-def _path_with_torchrun(env: Mapping[str, str]) -> dict[str, str]:
-    """Prefers the virtual environment that muster itself is in, if it has torchrun."""
-    beside = os.path.dirname(sys.executable)
-    if not os.path.exists(os.path.join(beside, "torchrun")):
-        return {}
-    return {"PATH": os.pathsep.join([beside, env.get("PATH", os.defpath)])}
 
 
 def _share_of_gpus(options: Options, index: int, env: Mapping[str, str]) -> dict[str, str]:

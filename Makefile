@@ -1,0 +1,76 @@
+# Two commands to begin with: `make run` and `make test`.
+
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+DATA := build/digits
+
+# The one place for versions is docker-bake.hcl; this machine's venv follows it.
+TORCH := $(shell sed -nE 's/.*device = "cpu", torch = "[^"]+", build = "([^"]+)".*/\1/p' docker-bake.hcl | head -n 1)
+NUMPY := $(shell sed -nE 's/^ *numpy *= "([^"]+)"/\1/p' docker-bake.hcl)
+# PyPI's own torch is a CUDA build of several GB. A folder of wheels (PIP_FIND_LINKS) needs no index.
+TORCH_INDEX ?= $(if $(PIP_FIND_LINKS),,https://download.pytorch.org/whl/cpu)
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check
+
+.DEFAULT_GOAL := help
+.PHONY: help run test test-full lint format images engine venv dev clean
+
+help: ## Show this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /|/' | column -t -s '|'
+
+run: venv $(DATA)/digits.npz ## Train the digits example on 2 hosts x 2 ranks of this machine, without Docker
+	$(BIN)/muster local examples/digits_ddp.py --hosts 2 --nproc 2 --channel training=$(DATA)
+
+test: dev lint ## Engine, images and every test; tests that need what is missing here are named as skipped
+	@if scripts/engine; then $(MAKE) --no-print-directory images images-slim; \
+	 else echo "no Docker engine: the tests that need one are skipped, see below"; fi
+	$(BIN)/pytest $(PYTEST)
+
+test-full: ## The same with many more generated inputs
+	$(MAKE) test PYTEST="--hypothesis-profile=full $(PYTEST)"
+
+lint: dev ## Style, types, the direction of imports, Dockerfiles, shell
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	PYTHONPATH=entrypoint/src $(BIN)/lint-imports
+	$(BIN)/hadolint images/*/Dockerfile
+	$(BIN)/shellcheck .ci/run
+
+format: dev ## Format the code
+	$(BIN)/ruff check --fix-only --quiet .
+	$(BIN)/ruff format .
+
+images: ## Build all CPU images of this commit
+	scripts/images build cpu
+
+images-slim:
+	scripts/images build cpu --base muster-base:slim --tag-suffix=-slim
+
+engine: ## Make sure that a Docker engine answers; on Debian, as root, install and start one
+	scripts/engine
+
+venv: $(VENV)/.installed ## This machine's Python environment, with the harness
+dev: $(VENV)/.dev venv ## The same with the developer tools
+
+$(VENV)/.packages: docker-bake.hcl
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) torch==$(TORCH) numpy==$(NUMPY) scikit-learn
+	@touch $@
+
+# The wheel, not a link to the sources: what is tested is what the images install.
+$(VENV)/.installed: $(VENV)/.packages $(shell find entrypoint -name '*.py' -o -name '*.toml' -o -name '*.pth' | grep -v /tests/)
+	$(PIP) --force-reinstall --no-deps ./entrypoint
+	$(PIP) './entrypoint[local]'
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.packages requirements-dev.txt
+	$(PIP) -r requirements-dev.txt
+	@touch $@
+
+$(DATA)/digits.npz: examples/make_digits.py | venv
+	$(BIN)/python $< $(DATA)
+
+clean: ## Remove what was built here; images stay
+	rm -rf build muster-out $(VENV) .venvs
