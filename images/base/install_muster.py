@@ -1,0 +1,106 @@
+# ruff: noqa: INP001
+"""Puts muster's own wheel into an image: the last step of every image's build, in one small layer.
+
+Runs on the image's /opt/venv, needs no network, and writes what the image holds into /opt/muster.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from importlib.metadata import distributions
+from pathlib import Path
+
+HARNESS = Path("/opt/muster")
+VENV = Path("/opt/venv")
+BIN = Path("/usr/local/bin")
+# Isolated (-I): neither PYTHONPATH nor a queue.py beside the user's script can shadow what the harness imports.
+SHEBANG = "#!/opt/muster/bin/python -I\n"
+COMMANDS = {
+    "muster": "from muster.cli import main\n\nraise SystemExit(main())\n",
+    "muster-rank": "from muster.launch.shim import main\n\nraise SystemExit(main())\n",
+    "train": 'import sys\n\nfrom muster.cli import main\n\nraise SystemExit(main(["train", *sys.argv[1:]]))\n',
+}
+# A constraint on these would only stop users from upgrading their tools.
+UNCONSTRAINED = {"muster", "pip", "setuptools", "wheel"}
+
+
+def packages(venv: Path) -> Path:
+    """Return a venv's site-packages. Raises ValueError where there is none. Effects: lists it."""
+    (folder,) = venv.glob("lib/python3.*/site-packages")
+    return folder
+
+
+def install(wheel: Path) -> None:
+    """Install the wheel into the harness's venv. Raises CalledProcessError. Effects: files there."""
+    pip = [str(VENV / "bin/pip"), "--python", str(HARNESS / "bin/python")]
+    # An image may be built on another that has an older muster.
+    options = ["--no-deps", "--no-index", "--force-reinstall", "--quiet"]
+    subprocess.run([*pip, "install", *options, str(wheel)], check=True)
+    for command in COMMANDS:  # pip's own run without -I
+        (HARNESS / "bin" / command).unlink(missing_ok=True)
+
+
+def share() -> None:
+    """Put the same files into the user's venv, as hard links: half the layer. Effects: files there."""
+    ours, theirs = packages(HARNESS), packages(VENV)
+    for old in theirs.glob("muster[-.]*"):
+        shutil.rmtree(old) if old.is_dir() else old.unlink()
+    shutil.rmtree(theirs / "muster", ignore_errors=True)
+    for new in (ours / "muster", *ours.glob("muster[-.]*")):
+        if new.is_dir():
+            shutil.copytree(new, theirs / new.name, copy_function=os.link)
+        else:
+            (theirs / new.name).hardlink_to(new)
+
+
+def write_commands() -> None:
+    """Write the commands that the image has on PATH. Effects: files in /usr/local/bin."""
+    BIN.mkdir(parents=True, exist_ok=True)
+    for name, body in COMMANDS.items():
+        path = BIN / name
+        path.write_text(SHEBANG + body, encoding="utf-8")
+        path.chmod(0o755)
+
+
+def versions(venv: Path) -> dict[str, str]:
+    """Return what a venv holds, by name. Effects: reads its metadata."""
+    found = distributions(path=[str(packages(venv))])
+    named = {dist.metadata["Name"]: dist.version for dist in found}
+    return dict(sorted(named.items(), key=lambda pair: pair[0].lower()))
+
+
+def write_records(image: str, device: str) -> None:
+    """Write the constraints file and the manifest. Effects: two files in /opt/muster."""
+    venv = versions(VENV)
+    lines = [
+        f"{name}=={version}\n"
+        for name, version in venv.items()
+        if name.lower() not in UNCONSTRAINED
+    ]
+    (HARNESS / "constraints.txt").write_text("".join(lines), encoding="utf-8")
+    manifest = {
+        "image": image,
+        "device": device,
+        "versions": {"muster": venv["muster"], "python": platform.python_version(), **venv},
+        "harness": versions(HARNESS),
+    }
+    (HARNESS / "manifest.json").write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
+
+
+def main(image: str, device: str) -> int:
+    """Install the wheel that lies beside this file. Raises CalledProcessError, ValueError. Effects: as above."""
+    (wheel,) = Path(__file__).parent.glob("muster-*.whl")
+    install(wheel)
+    share()
+    write_commands()
+    write_records(image, device)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(*sys.argv[1:]))

@@ -1,0 +1,1 @@
+"""What the commands in scripts/ share: standard library only, no installation needed."""

@@ -1,0 +1,159 @@
+"""scripts/images: builds the images on this machine, with its own CA bundle, package indexes and proxies.
+
+They reach the build as secrets and predefined proxy arguments, through one override file beside docker-bake.hcl that only
+this user can read and that is gone afterwards: neither an image, nor its history, nor the process list shows them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from tooling import base_image, handover
+from tooling.machine import ScriptError, act, ask, say
+
+ROOT = Path(__file__).resolve().parents[2]
+DEFAULT_BASE = "python:3.11-slim-bookworm"
+PULL_S = 180.0
+BUILD_S = 5400.0
+DESCRIPTION = "Builds the images on this machine, with its CA bundle, package indexes and proxies."
+BUILDX = {
+    # Newer buildx asks at the terminal before it reads the secrets, which lie outside of the context.
+    "BUILDX_BAKE_ENTITLEMENTS_FS": "0",
+    # Else the stages that images are made of would lie in the engine as nameless images.
+    "BUILDX_NO_DEFAULT_LOAD": "1",
+}
+
+
+def available(base: str) -> bool:
+    """Tell whether the engine has the image or can pull it. Effects: may pull it."""
+    if ask("docker", "image", "inspect", "--format", "{{.Id}}", base):
+        return True
+    return ask("docker", "pull", "-q", base, timeout=PULL_S) is not None
+
+
+def choose_base(wanted: str | None) -> tuple[str, bool]:
+    """Return the base to build on, and whether it stands in for the default one.
+
+    Raises ScriptError. Effects: may pull or make a base.
+    """
+    name, _, kind = (wanted or DEFAULT_BASE).partition(":")
+    if name == base_image.NAME and kind in base_image.KINDS:
+        return base_image.make(kind), True
+    if wanted or available(DEFAULT_BASE):
+        return wanted or DEFAULT_BASE, False
+    stand_in = base_image.make("debootstrap")
+    say(
+        f"images: {DEFAULT_BASE} can't be pulled here, {stand_in} stands in (MUSTER_BASE_IMAGE names another)"
+    )
+    return stand_in, True
+
+
+def planned(targets: Sequence[str], env: dict[str, str]) -> dict[str, handover.Target]:
+    """Return bake's own plan: each target that takes part. Raises ScriptError. Effects: runs bake."""
+    command = ["docker", "buildx", "bake", "--print", *targets]
+    done = subprocess.run(
+        command,
+        cwd=ROOT,
+        env={**os.environ, **env},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise ScriptError(f"bake can't plan {' '.join(targets)}:\n{done.stderr.strip()[-2000:]}")
+    plan: dict[str, handover.Target] = json.loads(done.stdout)["target"]
+    return plan
+
+
+def revision() -> dict[str, str]:
+    """Return the commit as bake's variable, unless it is set or there is none. Effects: asks git."""
+    commit = ask(
+        "git", "-C", str(ROOT), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"
+    )
+    return {"MUSTER_REVISION": commit} if commit and "MUSTER_REVISION" not in os.environ else {}
+
+
+def network(stand_in: bool) -> str | None:
+    """Return the network mode of the build steps; None is the builder's default. Effects: reads the environment.
+
+    A machine without a registry often routes from itself alone, and a proxy on the loopback is only there.
+    """
+    if wanted := os.environ.get("MUSTER_BUILD_NETWORK"):
+        return wanted
+    local = any(
+        "//localhost" in url or "//127." in url for url in handover.proxies(os.environ).values()
+    )
+    return "host" if stand_in or local else None
+
+
+def build(targets: Sequence[str], base: str | None, suffix: str, extra: Sequence[str] = ()) -> bool:
+    """Build the targets into the engine, and tell whether that was on a stand-in for the default base.
+
+    Raises ScriptError. Effects: images and build cache in the engine.
+    """
+    chosen, stand_in = choose_base(base)
+    env = {"MUSTER_BASE_IMAGE": chosen, "MUSTER_TAG_SUFFIX": suffix, **BUILDX, **revision()}
+    mode = network(stand_in)
+    plan = planned(targets, env)
+    with tempfile.TemporaryDirectory(prefix="muster-build-") as folder:  # mode 0700
+        settings = handover.gather(Path(folder), os.environ)
+        overrides = {name: settings.target(target, mode) for name, target in plan.items()}
+        path = Path(folder) / "override.json"
+        path.write_text(json.dumps({"target": overrides}), encoding="utf-8")
+        allowed = mode == "host" and handover.asks_entitlements()
+        allow = ("--allow", "network.host") if allowed else ()
+        files = ("-f", "docker-bake.hcl", "-f", str(path))
+        act("docker", "buildx", "bake", *allow, *files, *extra, *targets, timeout=BUILD_S, env=env)
+    return stand_in
+
+
+def arguments() -> argparse.ArgumentParser:
+    """Return the command line's parser. Pure."""
+    parser = argparse.ArgumentParser(prog="scripts/images", description=DESCRIPTION)
+    commands = parser.add_subparsers(dest="command", required=True)
+    command = commands.add_parser("build", help="build targets or groups of docker-bake.hcl")
+    command.add_argument("targets", nargs="*", metavar="TARGET", help="as bake names them")
+    command.add_argument(
+        "--base",
+        default=os.environ.get("MUSTER_BASE_IMAGE"),
+        help="the base image (MUSTER_BASE_IMAGE); muster-base:debootstrap and :slim are made here",
+    )
+    command.add_argument(
+        "--tag-suffix",
+        default=os.environ.get("MUSTER_TAG_SUFFIX", ""),
+        help="appended to every tag (MUSTER_TAG_SUFFIX)",
+    )
+    command.add_argument(
+        "--look-alike",
+        action="store_true",
+        help="where a stand-in is used: build on the look-alike of the default base too, as …-slim",
+    )
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Build images; 0 when all of them were built. What follows `--` goes to bake. Effects: as build says."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    split = words.index("--") if "--" in words else len(words)
+    options = arguments().parse_args(words[:split])
+    targets = options.targets or ["default"]
+    os.chdir(ROOT)
+    try:
+        if not ask("docker", "version", "--format", "{{.Server.Version}}"):
+            raise ScriptError("no Docker engine answers: run scripts/engine")  # noqa: TRY301
+        stand_in = build(targets, options.base, options.tag_suffix, words[split + 1 :])
+        if options.look_alike and stand_in:
+            slim, suffix = f"{base_image.NAME}:slim", f"{options.tag_suffix}-slim"
+            build(targets, slim, suffix, words[split + 1 :])
+    except (ScriptError, OSError, subprocess.SubprocessError) as error:
+        say(f"images: {error}")
+        return 1
+    return 0
