@@ -49,6 +49,8 @@ class LauncherEnd:
     name: str
     code: int
     stderr_tail: tuple[str, ...] = ()
+    left_ranks: bool = False
+    """Whether it ended while ranks were alive, so that the harness had to end them."""
 
 
 def decide(
@@ -69,8 +71,11 @@ def decide(
         stop_signal: the signal that asked the container to stop, or 0.
     """
     failed = [end for end in ends if end.code != 0]
-    if failed:
-        cause = _explain(host, _root(failed))
+    root = _root(failed) if failed else None
+    if launcher.left_ranks and (root is None or _is_ours(root)):
+        cause = _launcher_left(host, launcher)
+    elif root:
+        cause = _explain(host, root)
     elif stop_signal and len(ends) < expected:
         cause = _stopped(host, stop_signal)
     elif len(ends) < expected:
@@ -84,11 +89,18 @@ def _root(failed: Sequence[RankEnd]) -> RankEnd:
     """The earliest failure that is neither our doing nor an echo of another."""
 
     def order(end: RankEnd) -> tuple[bool, bool, float]:
-        at = end.error.time if end.error else end.time
-        ours = bool(end.signalled) and at >= end.signalled_time
-        return ours, _is_consequence(end), at
+        return _is_ours(end), _is_consequence(end), _failed_at(end)
 
     return min(failed, key=order)
+
+
+def _failed_at(end: RankEnd) -> float:
+    return end.error.time if end.error else end.time
+
+
+def _is_ours(end: RankEnd) -> bool:
+    """Whether it failed because the harness had asked it to end."""
+    return bool(end.signalled) and _failed_at(end) >= end.signalled_time
 
 
 def _is_consequence(end: RankEnd) -> bool:
@@ -97,9 +109,10 @@ def _is_consequence(end: RankEnd) -> bool:
 
 
 def _explain(host: str, end: RankEnd) -> Cause:
-    if end.code < 0:
+    if end.code < 0 and not end.error:
         return _explain_signal(host, end)
     if end.error:
+        # Also where a signal ended it: native code often aborts while Python dies of this error.
         headline, detail = end.error.headline, end.error.traceback
     else:
         tail = end.stderr_tail
@@ -125,12 +138,22 @@ def _stopped(host: str, number: int) -> Cause:
     return Cause(headline, "signal", SIGNAL_BASE + number, host)
 
 
+def _launcher_left(host: str, launcher: LauncherEnd) -> Cause:
+    headline = f"{launcher.name} ended {_how(launcher)} before its ranks, which had to be ended"
+    detail = "\n".join(launcher.stderr_tail[-_DETAIL_LINES:])
+    return Cause(headline, "launch", STATUS_OF_KIND["launch"], host, None, detail)
+
+
 def _not_started(host: str, launcher: LauncherEnd, began: int, expected: int) -> Cause:
-    code = launcher.code
-    how = f"by {_name(-code)}" if code < 0 else f"with status {code}"
+    how = _how(launcher)
     headline = f"{launcher.name} ended {how} when {began} of {expected} ranks had begun"
     detail = "\n".join(launcher.stderr_tail[-_DETAIL_LINES:])
     return Cause(headline, "launch", STATUS_OF_KIND["launch"], host, None, detail)
+
+
+def _how(launcher: LauncherEnd) -> str:
+    code = launcher.code
+    return f"by {_name(-code)}" if code < 0 else f"with status {code}"
 
 
 def _name(number: int) -> str:

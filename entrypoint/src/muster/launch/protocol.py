@@ -2,7 +2,7 @@
 
     shim     → hello {rank, local_rank, pid}, with the read ends of two pipes
     harness  → start {env}
-    shim     → started {pid} · ended {code, time} or failed {message}
+    shim     → started {pid} · ended {code, time}
     harness  → signal {number, group} · release
 
 A stream socket in the file system: it has no limit on a message's size, and its

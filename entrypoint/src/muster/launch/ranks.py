@@ -8,11 +8,14 @@ import selectors
 import socket
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from muster.launch import protocol
 from muster.launch.streams import LogPump, Source
 from muster.model import ErrorRecord, RankEnd
+
+_UNCAUGHT = 1
+"""Python's status after an exception that nothing caught."""
 
 
 @dataclass
@@ -30,7 +33,7 @@ class Rank:
     ended_at: float = 0.0
     signalled: int = 0
     signalled_at: float = 0.0
-    gone: bool = field(default=False)
+    released: bool = False
 
     @property
     def alive(self) -> bool:
@@ -46,7 +49,9 @@ class Rank:
 
     def release(self) -> None:
         """Lets the shim end as its script did."""
-        self._send({"type": "release"})
+        if not self.released:
+            self.released = True
+            self._send({"type": "release"})
 
     def end(self, code: int, at: float) -> None:
         if self.code is None:
@@ -134,7 +139,6 @@ class Ranks:
         if messages is None:
             assert self._selector is not None
             self._selector.unregister(rank.conn)
-            rank.gone = True
             # A shim that leaves without a word was killed, and the script with it.
             rank.end(-9, time.time())
             return
@@ -155,7 +159,7 @@ class Ranks:
                 time=rank.ended_at,
                 signalled=rank.signalled,
                 signalled_time=rank.signalled_at,
-                error=read_error(self._folder, rank.pid) if rank.code else None,
+                error=read_error(self._folder, rank.pid, rank.code) if rank.code else None,
                 stderr_tail=rank.stderr.tail_lines() if rank.code else (),
             )
             for rank in sorted(self.all, key=lambda item: item.rank)
@@ -163,11 +167,11 @@ class Ranks:
         )
 
 
-def read_error(folder: str, pid: int) -> ErrorRecord | None:
-    """The error record of the rank whose script is `pid`, or of a Python that it started.
+def read_error(folder: str, pid: int, code: int) -> ErrorRecord | None:
+    """The error record of the rank whose script is `pid` and ended with `code`.
 
-    A rank's own record counts first. Where the script is a shell, the last record of
-    its direct children speaks for it.
+    Where the script is a shell that passed Python's own status 1 on, the last record of its
+    direct children speaks for it.
     """
     records = []
     for name in os.listdir(folder):
@@ -179,5 +183,5 @@ def read_error(folder: str, pid: int) -> ErrorRecord | None:
         except (OSError, ValueError, TypeError):
             continue  # Written by a process that died on it.
     own = [record for record in records if record.pid == pid]
-    below = [record for record in records if record.ppid == pid]
+    below = [record for record in records if record.ppid == pid and code == _UNCAUGHT]
     return max(own or below, key=lambda record: record.time, default=None)

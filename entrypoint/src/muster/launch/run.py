@@ -61,7 +61,12 @@ def _launch(plan: Plan, settings: Settings, inherited: Mapping[str, str], folder
     return decide(
         plan.host,
         ranks.ends(),
-        LauncherEnd(plan.launcher, launcher.process.returncode, launcher.err.tail_lines()),
+        LauncherEnd(
+            plan.launcher,
+            launcher.process.returncode,
+            launcher.err.tail_lines(),
+            left_ranks=supervisor.launcher_left,
+        ),
         expected=plan.nproc,
         stop_signal=supervisor.stop_signal,
     )

@@ -51,6 +51,8 @@ class Supervisor:
         limits: Limits,
     ) -> None:
         self.stop_signal = 0
+        self.launcher_left = False
+        """Whether the launcher ended while ranks of it were alive."""
         self._launcher = launcher
         self._ranks = ranks
         self._inbox = inbox
@@ -90,10 +92,12 @@ class Supervisor:
                 # Held back, the launcher would wait for it; a good end harms nobody.
                 rank.release()
             elif rank.code and not self._ending:
-                say(f"rank {rank.rank} failed: ending the others")
+                others = ": ending the others" if self._ranks.living else ""
+                say(f"rank {rank.rank} failed{others}")
                 self._end_all(signal.SIGTERM, self._limits.abort_grace)
         if self._launcher.ended and self._ranks.living and not self._ending:
             say("the launcher ended before its ranks: ending them")
+            self.launcher_left = True
             self._end_all(signal.SIGTERM, self._limits.abort_grace)
         if self._kill_at is not None and time.monotonic() >= self._kill_at:
             self._kill_at = None
@@ -116,10 +120,10 @@ class Supervisor:
                     rank.signal(number, ending=False)
             elif not self.stop_signal:
                 self.stop_signal = number
-                say(
-                    f"{signal.Signals(number).name}: the ranks have {self._limits.stop_grace:g} s to end"
-                )
-                self._end_all(number, self._limits.stop_grace)
+                if not self._ending:  # Else they have been told, and a shorter time runs.
+                    grace = self._limits.stop_grace
+                    say(f"{signal.Signals(number).name}: the ranks have {grace:g} s to end")
+                    self._end_all(number, grace)
 
     def _finish(self) -> None:
         """The ranks are over: shows their last lines and lets everything go."""

@@ -23,7 +23,7 @@ def local(words: Sequence[str], env: Mapping[str, str]) -> int:
     try:
         from muster.local.summary import print_summary  # noqa: PLC0415  (needs rich, an extra)
     except ImportError:
-        print("muster local needs rich: pip install 'muster[local]'", file=sys.stderr)
+        print("muster local needs rich: pip install rich", file=sys.stderr)
         return _USAGE
     from muster.local.folders import make_hosts  # noqa: PLC0415
     from muster.local.process import run_hosts  # noqa: PLC0415

@@ -20,8 +20,8 @@ BUILT: dict[str, Launcher] = {"torchrun": torchrun.command, "plain": plain.comma
 _ASKED_BY_SDK = {
     "sagemaker_mpi_enabled": "mpirun",
     "sagemaker_pytorch_ddp_enabled": "mpirun",
-    "sagemaker_distributed_dataparallel_enabled": "mpirun",
     "sagemaker_torch_distributed_enabled": "torchrun",
+    "sagemaker_distributed_dataparallel_enabled": "mpirun",
 }
 """The SDK's `distribution=`, in the order in which AWS's toolkit looks (contract.md 4.1)."""
 
@@ -34,7 +34,7 @@ def make_plan(
     Raises:
         PlanError: the launcher is unknown or not in this version, or can't be used here.
     """
-    launcher, source = _choose_launcher(job, settings)
+    launcher, source = _choose_launcher(job, code, settings)
     topology = make_topology(job, settings)
     if launcher == "plain":
         topology = Topology(topology.hosts, topology.node_rank, 1, "launcher plain")
@@ -65,22 +65,29 @@ def make_plan(
     )
 
 
-def _choose_launcher(job: Job, settings: Settings) -> tuple[str, str]:
-    asked = next(
-        (
-            (launcher, key)
-            for key, launcher in _ASKED_BY_SDK.items()
-            if job.reserved.get(key, "").lower() == "true"
-        ),
-        (settings.default_launcher, "the image's default"),
-    )
-    name, source = (settings.launcher, "MUSTER_LAUNCHER") if settings.launcher else asked
+def _choose_launcher(job: Job, code: Code, settings: Settings) -> tuple[str, str]:
+    name, source = _named_launcher(job, code, settings)
     if name in BUILT:
         return name, source
-    built = ", ".join(BUILT)
+    remedy = f"It has {' and '.join(BUILT)}: set MUSTER_LAUNCHER to one of them."
     if name in LAUNCHERS:
-        raise PlanError(f"launcher {name} ({source}) is not in this version", f"It has: {built}.")
-    raise PlanError(f"unknown launcher {name!r} ({source})", f"This version has: {built}.")
+        raise PlanError(f"launcher {name} ({source}) is not in this version", remedy)
+    raise PlanError(
+        f"unknown launcher {name!r} ({source})", remedy.replace("It", "This version", 1)
+    )
+
+
+def _named_launcher(job: Job, code: Code, settings: Settings) -> tuple[str, str]:
+    """The launcher that is asked for, and by what: the job, the entry point's kind, the image."""
+    if settings.launcher:
+        return settings.launcher, "MUSTER_LAUNCHER"
+    for key, launcher in _ASKED_BY_SDK.items():
+        if job.reserved.get(key, "").lower() == "true":
+            return launcher, key
+    if not code.entry.endswith(".py"):
+        # It most likely starts ranks itself; under torchrun each of its ranks would.
+        return "cluster", "the entry point is no Python file, and the job names none"
+    return settings.default_launcher, "the image's default"
 
 
 def _master_addr(topology: Topology, settings: Settings) -> str:

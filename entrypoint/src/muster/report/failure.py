@@ -30,6 +30,8 @@ def failure_text(cause: Cause, written_by_user: str = "") -> str:
     remedy = cut_end(cause.remedy.strip(), _REMEDY)
     room = LIMIT - _size("\n".join([*head, remedy])) - 2
     detail = cut_start(cause.detail.strip(), room)
+    if detail == first[0]:
+        detail = ""
     return "\n".join(part for part in [*head, detail, remedy] if part) + "\n"
 
 
