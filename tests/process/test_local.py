@@ -1,0 +1,84 @@
+"""`muster local`: several hosts on this machine."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+
+@pytest.fixture
+def local(tmp_path):
+    """A function that runs `muster local` on a script's text in a folder of its own."""
+
+    def run(script: str, *options: str) -> subprocess.CompletedProcess[str]:
+        (tmp_path / "train.py").write_text(script, encoding="utf-8")
+        words = [sys.executable, "-m", "muster", "local", "train.py", *options]
+        return subprocess.run(
+            words, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
+        )
+
+    return run
+
+
+def test_each_host_is_a_host_of_its_own(local, tmp_path):
+    """Ranks, hosts, channels and hyperparameters are those of a job on two hosts."""
+    data = tmp_path / "data"
+    data.mkdir()
+    script = (
+        "import json, os, sys\n"
+        "import torch.distributed as dist\n"
+        "dist.init_process_group('gloo')\n"
+        "seen = [None] * dist.get_world_size()\n"
+        "keys = ('RANK', 'LOCAL_RANK', 'SM_CURRENT_HOST', 'SM_CHANNEL_TRAINING')\n"
+        "dist.all_gather_object(seen, [os.environ[key] for key in keys])\n"
+        "if dist.get_rank() == 0: print(json.dumps([seen, sys.argv[1:]]))\n"
+    )
+    options = ("--hosts", "2", "--nproc", "2", "--channel", f"training={data}")
+    done = local(script, *options, "--hyperparameter", "lr=1e-3", "--", "--note", "a b")
+    assert done.returncode == 0, done.stdout + done.stderr
+    seen, arguments = json.loads(next(x for x in done.stdout.splitlines() if x.startswith("[[")))
+    assert [row[:3] for row in seen] == [
+        ["0", "0", "algo-1"],
+        ["1", "1", "algo-1"],
+        ["2", "0", "algo-2"],
+        ["3", "1", "algo-2"],
+    ]
+    assert all(row[3].endswith(f"{row[2]}/input/data/training") for row in seen)
+    assert arguments == ["--lr", "1e-3", "--note", "a b"]
+
+
+def test_a_failing_host_ends_the_job_with_its_status_and_reason(local, tmp_path):
+    """The other host does not wait for ever; the table and the status are the failed host's."""
+    script = (
+        "import os, sys, time\n"
+        "if os.environ['SM_CURRENT_HOST'] == 'algo-2': sys.exit(33)\n"
+        "time.sleep(60)\n"
+    )
+    done = local(script, "--hosts", "2", "--launcher", "plain")
+    assert done.returncode == 33, done.stdout + done.stderr
+    table = " ".join(done.stdout.replace("│", " ").split())
+    assert "rank 1: the script ended with status 33" in table
+    assert "ended because another host had failed" in table
+    (failure,) = tmp_path.glob("muster-out/*/algo-2/output/failure")
+    assert failure.read_text().splitlines()[1] == "muster kind=user host=algo-2 rank=1 status=33"
+
+
+@pytest.mark.parametrize(
+    ("options", "status", "text"),
+    [
+        (("--hosts", "0"), 2, "must be 1 to 254"),
+        (("--channel", "training"), 2, "is not NAME=VALUE"),
+        (("--channel", "training=absent"), 70, "the folder absent does not exist"),
+        (("--launcher", "mpirun"), 73, "launcher mpirun (MUSTER_LAUNCHER) is not in this version"),
+    ],
+)
+def test_a_wrong_command_line_says_what_is_wrong(options, status, text, local):
+    """Usage errors end with 2, the job's own errors with their status, all without a traceback."""
+    done = local("print('never')", *options)
+    assert done.returncode == status
+    assert text in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "never" not in done.stdout
