@@ -91,6 +91,7 @@ _COMMANDS: dict[str, Callable[[list[str]], int]] = {
 
 
 def _become(words: list[str]) -> NoReturn:
+    signals.before_exec()
     try:
         os.execvp(words[0], words)
     except OSError as error:

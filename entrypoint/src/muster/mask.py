@@ -7,20 +7,20 @@ from collections.abc import Sequence
 
 HIDDEN = "***"
 
-_SECRET_KEY = re.compile(
-    r"token|secret|passw|credential|api_?key|access_?key|private_?key|auth", re.IGNORECASE
-)
-_USER_INFO = re.compile(r"(?<=://)[^/\s@]+(?=@)")
+_WORDS = "token|secret|passw|credential|api[_-]?key|access[_-]?key|private[_-]?key|auth"
+_SECRET_KEY = re.compile(_WORDS, re.IGNORECASE)
+_USER_INFO = re.compile(r"(?<=://)[^/\s]+(?=@)")
+_SECRET_MEMBER = re.compile(rf'("[^"]*(?:{_WORDS})[^"]*"\s*:\s*)"(?:[^"\\]|\\.)*"', re.IGNORECASE)
 
 
 def is_secret(key: str) -> bool:
     """Whether a value under this name is better not shown."""
-    return bool(_SECRET_KEY.search(key.replace("-", "_")))
+    return bool(_SECRET_KEY.search(key))
 
 
 def mask_text(text: str) -> str:
-    """`text` without the user-info of URLs in it."""
-    return _USER_INFO.sub(HIDDEN, text)
+    """`text` without the user-info of URLs and the secret members of JSON objects in it."""
+    return _SECRET_MEMBER.sub(rf'\1"{HIDDEN}"', _USER_INFO.sub(HIDDEN, text))
 
 
 def mask_argv(argv: Sequence[str]) -> tuple[str, ...]:
@@ -28,7 +28,8 @@ def mask_argv(argv: Sequence[str]) -> tuple[str, ...]:
     shown: list[str] = []
     hide_next = False
     for argument in argv:
-        if hide_next and not argument.startswith("--"):
+        if hide_next:
+            # Whatever it looks like: a hyperparameter's value may begin with dashes too.
             shown.append(HIDDEN)
             hide_next = False
             continue

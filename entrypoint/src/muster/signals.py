@@ -33,6 +33,12 @@ def _raise(number: int, _frame: FrameType | None) -> None:
     raise StopRequested(number)
 
 
+def before_exec() -> None:
+    """Undoes what Python does to signals: a program that takes our place starts as usual."""
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_DFL)
+
+
 class Inbox:
     """Signals as readable bytes, for a selector. One a process; main thread only."""
 

@@ -52,6 +52,7 @@ class _Run:
 
     def outcome(self, command_line: Sequence[str]) -> Outcome:
         try:
+            report.begin(self.paths)
             return self._stages(read_settings(self.env), command_line)
         except MusterError as error:
             return self._failed(error.what, error.kind, error.status, error.remedy)
@@ -64,7 +65,6 @@ class _Run:
             return self._failed(what, self.stage, STATUS_OF_KIND[self.stage])
 
     def _stages(self, settings: Settings, command_line: Sequence[str]) -> Outcome:
-        report.begin(self.paths)
         job = self.job = read_contract(settings, self.env, command_line)
         sign_as(job.current_host)
         self._enter("code")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from muster.errors import CodeError
 
@@ -26,17 +26,17 @@ def find_python(chosen: str | None, env: Mapping[str, str]) -> str:
     raise CodeError(what, "Set MUSTER_PYTHON to an interpreter, or put one on PATH.")
 
 
-def command_for(path: str, python: str) -> tuple[str, ...]:
+def command_for(path: str, python: Callable[[], str]) -> tuple[str, ...]:
     """The argv that starts the file at `path`.
 
-    A .py file runs under `python`, an executable file as itself, and a .sh file
+    A .py file runs under what `python` finds, an executable file as itself, and a .sh file
     without the x bit under its interpreter's default, /bin/sh.
 
     Raises:
         CodeError: the file is neither.
     """
     if path.endswith(".py"):
-        return (python, path)
+        return (python(), path)
     if os.access(path, os.X_OK) and _is_program(path):
         return (path,)
     if path.endswith(".sh"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from muster.code.entry import command_for, find_python
 from muster.errors import CodeError, ContractError
@@ -36,7 +36,7 @@ def locate(job: Job, settings: Settings, env: Mapping[str, str]) -> Code:
     for folder in folders:
         path = os.path.normpath(os.path.join(folder, job.program))
         if os.path.isfile(path):
-            command = command_for(path, find_python(settings.python, env))
+            command = command_for(path, lambda: find_python(settings.python, env))
             return Code(directory=folder, entry=job.program, command=command)
     raise _missing(job, folders)
 
@@ -55,12 +55,12 @@ def _folders(job: Job, settings: Settings) -> list[str]:
 
 
 def _submit_folder(address: str) -> str:
-    parts = urlsplit(address)
-    if parts.scheme not in ("", "file"):
-        what = f"code from {parts.scheme}:// is not supported by this version ({address})"
+    scheme, is_url, rest = address.partition("://")
+    if is_url and scheme != "file":
+        what = f"code from {scheme}:// is not supported by this version ({address})"
         raise CodeError(what, "Send the code as the channel `code`, or put it into the image.")
-    # SDK v2 writes file:///path; a `#` or `?` in a plain path is part of the path.
-    folder = unquote(parts.path) if parts.scheme else address
+    # SDK v2 writes file:///path. In a plain path nothing is an escape.
+    folder = "/" + unquote(rest).partition("/")[2] if is_url else address
     if os.path.isfile(folder):
         what = f"code as an archive is not supported by this version ({folder})"
         raise CodeError(what, "Unpack it into the channel `code`, or put it into the image.")

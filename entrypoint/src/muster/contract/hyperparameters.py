@@ -15,6 +15,7 @@ from muster.errors import ContractError
 from muster.model import HyperParameter
 
 _RESERVED_PREFIX = "sagemaker_"
+_MARGIN = 100
 _RESERVED_KEYS = frozenset({"_tuning_objective_metric", "default_user_module_name"})
 
 
@@ -24,18 +25,33 @@ def decode(key: str, raw: Any) -> HyperParameter:
     Scalars keep their text (`1e5`, `1.10`, `007`), a JSON string loses exactly one
     level of quotes. Text that is not JSON is its own value.
     """
-    if not isinstance(raw, str):
-        return HyperParameter(key, compact(raw), raw)
-    try:
-        value = json.loads(raw)
-    except (ValueError, RecursionError):
-        return HyperParameter(key, raw, raw)
+    if isinstance(raw, str):
+        text = raw
+        try:
+            value = json.loads(raw)
+        except (ValueError, RecursionError):
+            return HyperParameter(key, raw, raw)
+    else:
+        text, value = compact(raw), raw
     if isinstance(value, str):
         return HyperParameter(key, value, value)
-    if isinstance(value, float) and value - value != 0:
-        # NaN and Infinity are no JSON, and 12e45678 (a commit id) is no number.
-        return HyperParameter(key, raw, raw)
-    return HyperParameter(key, raw, value)
+    return HyperParameter(key, text, value if _can_be_written(value) else text)
+
+
+def _can_be_written(value: Any) -> bool:
+    """Whether `value` is JSON again for every reader, from wherever it is written.
+
+    NaN and Infinity are not JSON, and 12e45678 (a commit id) is no number. Nesting counts
+    with a margin: what can be read here must also be written further down the stack.
+    """
+    deeper = value
+    for _ in range(_MARGIN if isinstance(value, (list, dict)) else 0):
+        deeper = [deeper]
+    try:
+        json.dumps(deeper, allow_nan=False)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def compact(value: Any) -> str:

@@ -55,7 +55,8 @@ def read_resources(config: Mapping[str, Any], fallback_host: str) -> Resources:
     groups = _groups(config.get("instance_groups"))
     return Resources(
         current_host=current,
-        hosts=tuple(sorted(set(hosts), key=natural_key)),
+        # The name itself decides between a-1 and a-01, so that all hosts agree.
+        hosts=tuple(sorted(set(hosts), key=lambda host: (natural_key(host), host))),
         instance_type=str(config.get("current_instance_type") or "local"),
         group=str(config.get("current_group_name") or _HOMOGENEOUS),
         groups=groups,

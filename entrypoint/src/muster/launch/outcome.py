@@ -29,7 +29,7 @@ _DETAIL_LINES = 30
 _SPEAKING_CODES = (1, 2)
 """Codes that Python and argparse use themselves: there the last line on stderr is the reason."""
 
-_SIGNAL_REMEDY = {
+_SIGNAL_REMEDY: dict[int, str] = {
     signal.SIGKILL: (
         "The kernel kills so when memory runs out; a person or another program may have, too. "
         "Look at the memory use: a smaller batch, fewer data-loader workers, a larger instance."
@@ -129,7 +129,7 @@ def _explain_signal(host: str, end: RankEnd) -> Cause:
     else:
         headline = f"the script was killed by {_name(number)}"
     detail = "\n".join(end.stderr_tail[-_DETAIL_LINES:])
-    remedy = "" if end.signalled else _SIGNAL_REMEDY.get(signal.Signals(number), "")
+    remedy = "" if end.signalled else _SIGNAL_REMEDY.get(number, "")
     return Cause(headline, "signal", end.status, host, end.rank, detail, remedy)
 
 

@@ -16,7 +16,7 @@ from muster.launch.streams import LogPump
 from muster.launch.supervisor import Limits, Supervisor
 from muster.model import Outcome, Plan
 from muster.settings import Settings
-from muster.signals import Inbox
+from muster.signals import Inbox, before_exec
 
 
 def launch(plan: Plan, settings: Settings, inherited: Mapping[str, str]) -> Outcome:
@@ -88,6 +88,7 @@ def replace_by(plan: Plan, inherited: Mapping[str, str]) -> NoReturn:
         LaunchError: the launcher can't be started.
     """
     os.chdir(plan.cwd)
+    before_exec()
     try:
         os.execvpe(plan.argv[0], plan.argv, {**inherited, **plan.env, **plan.rank_env})
     except OSError as error:

@@ -11,6 +11,7 @@ Standard library only, and little of it: this is paid once a rank.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import select
@@ -63,15 +64,24 @@ class _Shim:
         except OSError as error:
             _give_up(f"the harness does not answer at {address}: {error.strerror}")
         self._lines = protocol.Lines(self._conn)
+        self._early: list[protocol.Message] = []
+        """What the harness has said before the script was there."""
 
     def run(self, command: list[str]) -> int:
         """The rank's code: its exit code, or -n for signal n."""
         pipes = self._say_hello()
         env = self._wait_for_start()
         wake = _wake_on_child()
+        # Blocked, a signal for the script waits until the child can take it. Ignored, as by this
+        # process, it would be lost between the fork and the child's own settings.
+        signal.pthread_sigmask(signal.SIG_BLOCK, _IGNORED)
         pid = os.fork()
         if pid == 0:
             _become(command, env, pipes)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _IGNORED)
+        # Here as well as in the child: whichever comes first, a signal finds the group.
+        with contextlib.suppress(OSError):
+            os.setpgid(pid, pid)
         for fd in pipes:
             os.close(fd)
         self._tell({"type": "started", "pid": pid})
@@ -106,10 +116,13 @@ class _Shim:
             if messages is None:
                 _give_up("the harness ended, or the job is being stopped")
         given: dict[str, str] = messages[0]["env"]  # The first message is always `start`.
+        self._early = messages[1:]
         return own | given
 
     def _watch(self, pid: int, wake: int) -> int:
         """Waits for the script's end and passes signals on. The code as subprocess has it."""
+        for message in self._early:
+            _signal(pid, message)
         connected = True
         while True:
             harness = self._conn.fileno()
@@ -158,8 +171,9 @@ def _become(command: list[str], env: Mapping[str, str], pipes: tuple[int, int]) 
     """In the forked child: turns into the script."""
     parent = os.getppid()
     signal.set_wakeup_fd(-1)
-    for number in (*_IGNORED, signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ):
+    for number in (*_IGNORED, signal.SIGCHLD):
         signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _IGNORED)
     os.setpgid(0, 0)
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
@@ -170,6 +184,8 @@ def _become(command: list[str], env: Mapping[str, str], pipes: tuple[int, int]) 
 
 
 def _exec(command: list[str], env: Mapping[str, str]) -> NoReturn:
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_DFL)  # Python ignores them, and exec would hand that on.
     try:
         os.execvpe(command[0], command, dict(env))
     except OSError as error:

@@ -154,11 +154,12 @@ class LogPump(threading.Thread):
             out += head + block[:-1].replace(b"\n", b"\n" + source.prefix) + block[-1:]
         else:
             out += block
+        # A CR begins the source's own line anew, but only a LF leaves it to the others.
         source.line_open = block[-1:] not in b"\n\r"
-        if source.line_open:
-            self._on_line[source.target] = source
-        else:
+        if block.endswith(b"\n"):
             self._on_line.pop(source.target, None)
+        else:
+            self._on_line[source.target] = source
         write_all(source.target, out)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +33,13 @@ def make_hosts(options: Options, folder: str) -> list[LocalHost]:
     """
     if not os.path.isfile(options.script):
         raise CodeError(f"the script {options.script} does not exist")
+    for name, source in options.channels:
+        if not re.fullmatch(r"[A-Za-z0-9._-]+", name) or name.strip(".") == "":
+            raise ContractError(f"channel {name!r}: a name takes letters, digits, dots, - and _")
+        if [each for each, _ in options.channels].count(name) > 1:
+            raise ContractError(f"channel {name}: given twice")
+        if not os.path.isdir(source):
+            raise ContractError(f"channel {name}: the folder {source} does not exist")
     hosts = [
         LocalHost(f"algo-{i + 1}", f"127.0.0.{i + 1}", Paths(os.path.join(folder, f"algo-{i + 1}")))
         for i in range(options.hosts)
@@ -44,8 +52,6 @@ def make_hosts(options: Options, folder: str) -> list[LocalHost]:
         os.makedirs(host.paths.output_data)
         os.symlink("../model", host.paths.model)
         for name, source in options.channels:
-            if not os.path.isdir(source):
-                raise ContractError(f"channel {name}: the folder {source} does not exist")
             os.symlink(os.path.abspath(source), os.path.join(host.paths.data, name))
         _write(host, "hyperparameters", dict(options.hyperparameters))
         _write(

@@ -12,8 +12,9 @@ LIMIT = 1024
 """Bytes of the whole text. Bytes, not characters: nobody says which of them the platform counts."""
 
 _HEADLINE = 320
+_MORE = 200
 _REMEDY = 240
-_USER_TEXT = 512
+_USER_TEXT = 400
 _CUT = "…"
 
 
@@ -24,15 +25,29 @@ def failure_text(cause: Cause, written_by_user: str = "") -> str:
         cause: why the job failed.
         written_by_user: what the script itself wrote into the file; it stays first.
     """
-    head = [cut_end(written_by_user.strip(), _USER_TEXT)] if written_by_user.strip() else []
-    first = cause.headline.strip().splitlines() or ["no reason is known"]
-    head += [cut_end(first[0], _HEADLINE), machine_line(cause)]
-    remedy = cut_end(cause.remedy.strip(), _REMEDY)
-    room = LIMIT - _size("\n".join([*head, remedy])) - 2
-    detail = cut_start(cause.detail.strip(), room)
-    if detail == first[0]:
-        detail = ""
-    return "\n".join(part for part in [*head, detail, remedy] if part) + "\n"
+    first, rest = _headline(cause.headline)
+    head = [cut_end(written_by_user.strip(), _USER_TEXT), cut_end(first, _HEADLINE)]
+    head.append(machine_line(cause))
+    remedy = cut_end(cause.remedy.strip(), min(_REMEDY, LIMIT - _size("\n".join(head)) - 4))
+    more = cut_end(rest, min(_MORE, LIMIT - _size("\n".join([*head, remedy])) - 4))
+    # The traceback ends with the message, which has been told: what is left is the place.
+    place = cause.detail.strip().removesuffix(cause.headline.strip())
+    room = LIMIT - _size("\n".join([*head, more, remedy])) - 4
+    parts = [*head, more, cut_start(place.strip(), room), remedy]
+    return "\n".join(part for part in parts if part) + "\n"
+
+
+def _headline(text: str) -> tuple[str, str]:
+    """Line 1, and the rest of a message of several lines.
+
+    `ImportError:` alone would say nothing: a message that begins on the next line is drawn up.
+    """
+    lines = [line.rstrip() for line in text.strip().splitlines() if line.strip()]
+    if not lines:
+        return "no reason is known", ""
+    if lines[0].endswith(":") and len(lines) > 1:
+        lines[:2] = [f"{lines[0]} {lines[1].strip()}"]
+    return lines[0], "\n".join(lines[1:])
 
 
 def machine_line(cause: Cause) -> str:
@@ -45,7 +60,8 @@ def cut_end(text: str, limit: int) -> str:
     """`text` in at most `limit` bytes, its end cut."""
     if _size(text) <= limit:
         return text
-    return _encode(text)[: max(0, limit - _size(_CUT))].decode("utf-8", "ignore") + _CUT
+    room = limit - _size(_CUT)
+    return _encode(text)[:room].decode("utf-8", "ignore") + _CUT if room >= 0 else ""
 
 
 def cut_start(text: str, limit: int) -> str:

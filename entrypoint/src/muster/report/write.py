@@ -6,6 +6,8 @@ import dataclasses
 import json
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from muster.log import say
 from muster.mask import mask_text
@@ -20,13 +22,12 @@ def begin(paths: Paths) -> None:
     A file of an earlier run in the same container would otherwise speak for this one.
     Never raises: a run without a record is better than none.
     """
-    try:
-        for folder in (paths.model, paths.output_data):
-            os.makedirs(folder, exist_ok=True)
+    with _said(paths.failure):
         if os.path.exists(paths.failure):
             os.replace(paths.failure, f"{paths.failure}.previous")
-    except OSError as error:
-        say(f"{error.filename}: {error.strerror}; the run goes on without it")
+    for folder in (paths.model, paths.output_data):
+        with _said(folder):
+            os.makedirs(folder, exist_ok=True)
 
 
 def finish(
@@ -40,17 +41,24 @@ def finish(
     cause = outcome.cause
     if cause:
         say(_last_words(cause))
-    try:
-        if cause:
+        with _said(paths.failure):
             _write_failure(paths, cause)
-        host = re.sub(r"[^\w.-]", "_", job.current_host) if job else "unknown"
-        # All hosts' output/data end in one archive: the name keeps them apart.
-        path = os.path.join(paths.record, f"run-{host}.json")
+    host = re.sub(r"[^\w.-]", "_", job.current_host) if job else "unknown"
+    # All hosts' output/data end in one archive: the name keeps them apart.
+    path = os.path.join(paths.record, f"run-{host}.json")
+    with _said(path):
         os.makedirs(paths.record, exist_ok=True)
         record = run_record(outcome, job, plan, seconds)
         _replace(path, json.dumps(record, indent=2, ensure_ascii=False) + "\n")
+
+
+@contextmanager
+def _said(path: str) -> Iterator[None]:
+    """Says what could not be written, and goes on: the job's own end matters more."""
+    try:
+        yield
     except OSError as error:
-        say(f"can't write {error.filename}: {error.strerror}")
+        say(f"{path} can't be written: {error.strerror}")
 
 
 def _last_words(cause: Cause) -> str:

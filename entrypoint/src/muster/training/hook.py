@@ -56,11 +56,11 @@ def _record(error: BaseException, pid: int) -> None:
 
     try:
         text = "".join(traceback.format_exception(error))
-        head = "".join(traceback.format_exception_only(error)).strip()
-        name, _, message = head.partition(": ")
+        kind = type(error)
+        plain = kind.__module__ in ("builtins", "__main__")
         record = {
-            "type": name,
-            "message": message[:_LIMIT],
+            "type": kind.__qualname__ if plain else f"{kind.__module__}.{kind.__qualname__}",
+            "message": _message(error)[:_LIMIT],
             "traceback": text[-_LIMIT:],
             "time": time.time(),
             "pid": pid,
@@ -71,6 +71,16 @@ def _record(error: BaseException, pid: int) -> None:
         os.replace(f"{path}.new", path)
     except Exception:  # noqa: BLE001, S110  (the script's own error must be shown, whatever happens here)
         pass
+
+
+def _message(error: Exception) -> str:
+    """What the error says, with its notes. A text that can't be made is none."""
+    try:
+        # A SyntaxError's own text ends with the file and line, which the traceback has.
+        text = str(error.msg if isinstance(error, SyntaxError) else error)
+        return "\n".join([text, *map(str, getattr(error, "__notes__", ()))])
+    except Exception:  # noqa: BLE001  (the user's __str__ may do anything)
+        return ""
 
 
 install()

@@ -1,0 +1,201 @@
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from muster.code import locate
+from muster.errors import CodeError, ContractError
+from muster.model import Paths
+from muster.settings import read_settings
+
+PYTHON = {"PATH": os.path.dirname(sys.executable)}
+
+
+@pytest.fixture
+def find(opt_ml, make_job, tmp_path):
+    """Return a function that locates the code of a job, given the job's parts and variables."""
+
+    def find_it(env: dict[str, str] | None = None, **changes: Any):
+        job = make_job(paths=Paths(str(opt_ml.base)), **changes)
+        return locate(job, read_settings(env or {}), PYTHON)
+
+    (tmp_path / "baked").mkdir()
+    return find_it
+
+
+def python() -> str:
+    path = shutil.which("python3", path=PYTHON["PATH"])
+    assert path
+    return path
+
+
+@pytest.mark.parametrize(
+    ("places", "winner"),
+    [
+        (["input/data/code", "../baked", "code"], "input/data/code"),
+        (["../baked", "code"], "../baked"),
+        (["code"], "code"),
+    ],
+)
+def test_order_of_the_places(find, opt_ml, tmp_path, places: list[str], winner: str):
+    """The channel `code` comes first, then the image's own folder, then /opt/ml/code."""
+    for place in places:
+        opt_ml.file(f"{place}/train.py", "")
+    code = find({"MUSTER_CODE_DIR": str(tmp_path / "baked")})
+    path = os.path.normpath(opt_ml.base / winner)
+    assert os.path.normpath(code.directory) == path
+    assert code.entry == "train.py"
+    assert code.command == (python(), f"{path}/train.py")
+
+
+def test_a_place_without_the_program_is_passed_over(find, opt_ml):
+    """A folder that doesn't hold the entry point is no reason to stop looking."""
+    opt_ml.file("input/data/code/other.py", "")
+    opt_ml.file("code/train.py", "")
+    assert find().directory == f"{opt_ml.base}/code"
+
+
+@pytest.mark.parametrize("form", ["{}", "{}/", "file://{}", "file://localhost{}"])
+def test_the_submit_directory_wins(find, opt_ml, tmp_path, form: str):
+    """A submit directory is used though the image holds a program of the same name."""
+    opt_ml.file("code/train.py", "")
+    opt_ml.file("input/data/code/train.py", "")
+    mine = opt_ml.file("../my code/train.py", "")
+    address = form.format(tmp_path / "my code")
+    assert find(submit_directory=address).command[-1] == str(mine)
+
+
+def test_a_file_address_is_decoded(find, opt_ml, tmp_path):
+    """%20 in a file:// address is a blank; in a plain path it is itself."""
+    mine = opt_ml.file("../my code/train.py", "")
+    odd = opt_ml.file("../my%20code#1?/train.py", "")
+    assert find(submit_directory=f"file://{tmp_path}/my%20code").command[-1] == str(mine)
+    assert find(submit_directory=f"{tmp_path}/my%20code#1?").command[-1] == str(odd)
+
+
+def test_nothing_else_is_tried_after_the_submit_directory(find, opt_ml, tmp_path):
+    """A program that isn't in the submit directory is missing: an older one is no substitute."""
+    opt_ml.file("code/train.py", "")
+    opt_ml.file("../mine/fit.py", "")
+    with pytest.raises(CodeError) as error:
+        find(submit_directory=str(tmp_path / "mine"))
+    assert error.value.remedy == f"{tmp_path}/mine holds: fit.py"
+
+
+@pytest.mark.parametrize(
+    ("address", "message"),
+    [
+        ("s3://bucket/a/sourcedir.tar.gz", "code from s3:// is not supported by this version"),
+        ("https://example.com/a.git", "code from https:// is not supported by this version"),
+        ("/no/such/folder", "the submit directory /no/such/folder does not exist"),
+        ("file:///no/such/folder", "the submit directory /no/such/folder does not exist"),
+    ],
+)
+def test_addresses_that_are_refused(find, opt_ml, address: str, message: str):
+    """An address that can't be used is an error, whatever else lies in the image."""
+    opt_ml.file("code/train.py", "")
+    with pytest.raises(CodeError, match=message):
+        find(submit_directory=address)
+
+
+@pytest.mark.parametrize("address", ["{}/sourcedir.tar.gz", "file://{}/sourcedir.tar.gz"])
+def test_an_archive_is_refused(find, opt_ml, address: str):
+    """An archive in place of a folder is refused, with what to do instead."""
+    opt_ml.file("sourcedir.tar.gz", "")
+    with pytest.raises(CodeError, match="archive is not supported by this version") as error:
+        find(submit_directory=address.format(opt_ml.base))
+    assert "channel `code`" in error.value.remedy
+
+
+@pytest.mark.parametrize("address", ["s3://[", "//[x", "file://[", "s3://[x]/a"])
+def test_an_address_of_no_sense_is_refused(find, address: str):
+    """An address that is no address ends with an error about the code, as any other."""
+    with pytest.raises(CodeError):
+        find(submit_directory=address)
+
+
+@pytest.mark.parametrize("program", ["./pkg/train.py", "pkg/train.py", "pkg/../pkg/train.py"])
+def test_a_program_in_a_sub_folder(find, opt_ml, program: str):
+    """An entry point may lie in a sub-folder, with or without ./ in front."""
+    opt_ml.file("code/pkg/train.py", "")
+    code = find(program=program)
+    assert code.directory == f"{opt_ml.base}/code"
+    assert code.command[-1] == f"{opt_ml.base}/code/pkg/train.py"
+
+
+def test_a_program_with_a_blank(find, opt_ml):
+    """A blank in the program's name is a part of it."""
+    path = opt_ml.file("code/my train.py", "")
+    assert find(program="my train.py").command == (python(), str(path))
+
+
+def test_the_command_line_looks_here_first(find, opt_ml, tmp_path, monkeypatch):
+    """`muster train SCRIPT` means the script in the current folder, as at any prompt."""
+    opt_ml.file("code/train.py", "")
+    here = opt_ml.file("../train.py", "")
+    monkeypatch.chdir(tmp_path)
+    assert find(program_source="the command line").command[-1] == str(here)
+    assert find(program_source="SAGEMAKER_PROGRAM").command[-1] == f"{opt_ml.base}/code/train.py"
+
+
+def test_an_absolute_path(find, opt_ml):
+    """A program may be named by its absolute path."""
+    path = opt_ml.file("../elsewhere/train.py", "")
+    opt_ml.file("code/other.py", "")
+    assert find(program=str(path)).command[-1] == os.path.normpath(path)
+
+
+def test_no_program_says_how_to_name_one(find):
+    """A job without an entry point is told the three ways to name it."""
+    with pytest.raises(ContractError, match="names no entry point") as error:
+        find(program=None)
+    for way in ("sagemaker_program", "SAGEMAKER_PROGRAM", "muster train SCRIPT"):
+        assert way in error.value.remedy
+
+
+def test_a_missing_program_lists_what_is_there(find, opt_ml):
+    """The error names the program, who asked for it, and what each folder holds."""
+    for name in ("fit.py", "util.py"):
+        opt_ml.file(f"code/{name}", "")
+    (opt_ml.base / "input/data/code").mkdir(parents=True)
+    with pytest.raises(CodeError) as error:
+        find(program="tarin.py")
+    assert error.value.what == "the entry point tarin.py (SAGEMAKER_PROGRAM) does not exist"
+    assert error.value.remedy.splitlines() == [
+        f"{opt_ml.base}/input/data/code holds: nothing",
+        f"{opt_ml.base}/code holds: fit.py, util.py",
+    ]
+
+
+def test_a_long_listing_is_cut(find, opt_ml):
+    """Of many files the first are named and the rest counted."""
+    for number in range(30):
+        opt_ml.file(f"code/f{number:02}.py", "")
+    with pytest.raises(CodeError) as error:
+        find()
+    assert error.value.remedy.endswith("f18.py, f19.py and 10 more")
+
+
+def test_no_code_at_all_says_so(find, opt_ml):
+    """Where no folder exists, the error names those that were looked for."""
+    with pytest.raises(CodeError) as error:
+        find()
+    for place in (f"{opt_ml.base}/input/data/code", f"{opt_ml.base}/code", "MUSTER_CODE_DIR"):
+        assert place in error.value.remedy
+
+
+def test_a_folder_is_no_program(find, opt_ml):
+    """A folder of the program's name is not the program."""
+    (opt_ml.base / "code/train.py").mkdir(parents=True)
+    with pytest.raises(CodeError, match="does not exist"):
+        find()
+
+
+def test_a_shell_script_needs_no_python(opt_ml, make_job, tmp_path: Path):
+    """An entry point that isn't Python is found on a PATH without Python."""
+    path = opt_ml.file("code/run.sh", "#!/bin/sh\n", 0o755)
+    job = make_job(paths=Paths(str(opt_ml.base)), program="run.sh")
+    assert locate(job, read_settings({}), {"PATH": str(tmp_path)}).command == (str(path),)

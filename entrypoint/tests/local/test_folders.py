@@ -1,0 +1,80 @@
+from pathlib import Path
+
+import pytest
+
+from muster.contract import read_contract
+from muster.errors import CodeError, ContractError
+from muster.local.folders import make_hosts
+from muster.local.options import Options, parse
+from muster.model import Channel
+from muster.settings import read_settings
+
+
+@pytest.fixture
+def options(tmp_path: Path):
+    """Return a function that parses a command line for a script that exists."""
+    (tmp_path / "train.py").touch()
+
+    def make(*words: str) -> Options:
+        return parse([str(tmp_path / "train.py"), *words])
+
+    return make
+
+
+def test_the_harness_can_read_what_was_written(options, tmp_path):
+    """Each host's folder is a contract that the harness reads back as the job that was asked for."""
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "x.npz").touch()
+    chosen = options(
+        *("--hosts", "12", "--channel", f"training={tmp_path / 'data'}"),
+        *("--hyperparameter", "lr=1e-3", "--hyperparameter", "note=a b"),
+    )
+    hosts = make_hosts(chosen, str(tmp_path / "out"))
+    names = tuple(f"algo-{number}" for number in range(1, 13))
+    assert tuple(host.name for host in hosts) == names
+    for host in hosts:
+        job = read_contract(read_settings({"SAGEMAKER_BASE_DIR": host.paths.base}), {})
+        assert (job.current_host, job.hosts) == (host.name, names)
+        assert [(item.key, item.text) for item in job.hyperparameters] == [
+            ("lr", "1e-3"),
+            ("note", "a b"),
+        ]
+        assert job.channels == (Channel("training", f"{host.paths.data}/training", "File"),)
+        assert (Path(host.paths.data) / "training" / "x.npz").exists()
+        assert (job.interface, job.instance_type, job.notes) == ("lo", "local", ())
+
+
+def test_every_host_has_its_own_address(options, tmp_path):
+    """Hosts are told apart by their loopback addresses, from 127.0.0.1 on."""
+    hosts = make_hosts(options("--hosts", "3"), str(tmp_path / "out"))
+    assert [host.address for host in hosts] == ["127.0.0.1", "127.0.0.2", "127.0.0.3"]
+
+
+def test_one_model_folder_for_all(options, tmp_path):
+    """What any host saves as the model lies in the job's model folder; outputs stay apart."""
+    one, two = make_hosts(options("--hosts", "2"), str(tmp_path / "out"))
+    (Path(one.paths.model) / "model.pt").touch()
+    assert (Path(two.paths.model) / "model.pt").exists()
+    assert (tmp_path / "out" / "model" / "model.pt").exists()
+    assert one.paths.output_data != two.paths.output_data
+
+
+def test_a_missing_script(tmp_path):
+    """A script that isn't there is an error before any folder is made."""
+    with pytest.raises(CodeError, match=r"the script nothing\.py does not exist"):
+        make_hosts(parse(["nothing.py"]), str(tmp_path / "out"))
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_missing_channel(options, tmp_path):
+    """A channel without a folder is an error that names both."""
+    with pytest.raises(ContractError, match="channel training: the folder /no/such does not exist"):
+        make_hosts(options("--channel", "training=/no/such"), str(tmp_path / "out"))
+
+
+@pytest.mark.parametrize("name", ["a", "a/b", "..", "."])
+def test_a_channel_that_cannot_be(options, tmp_path, name: str):
+    """A channel that is given twice, or whose name is no folder's, is one clear error."""
+    words = ["--channel", f"{name}={tmp_path}", "--channel", f"{name}={tmp_path}"]
+    with pytest.raises(ContractError):
+        make_hosts(options(*words), str(tmp_path / "out"))

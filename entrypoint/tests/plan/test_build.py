@@ -1,0 +1,311 @@
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from muster.contract import hyperparameters
+from muster.errors import PlanError
+from muster.model import Code, Job, Plan
+from muster.plan import Facts, make_plan
+from muster.settings import read_settings
+
+CODE = Code("/opt/ml/code", "train.py", ("/venv/python3", "/opt/ml/code/train.py"))
+SHIM = ("/muster/python", "-I", "-m", "muster.launch.shim", "--")
+TWO = ("algo-1", "algo-2")
+
+
+@pytest.fixture
+def plan(make_job: Callable[..., Job]) -> Callable[..., Plan]:
+    """Return a function from hyperparameters, variables and the job's parts to a plan."""
+
+    def make(
+        raw: dict[str, Any] | None = None,
+        env: dict[str, str] | None = None,
+        facts: Facts | None = None,
+        inherited: dict[str, str] | None = None,
+        code: Code = CODE,
+        **changes: Any,
+    ) -> Plan:
+        user, reserved = hyperparameters.split(raw or {})
+        job = make_job(user={item.key: item for item in user}, reserved=reserved, **changes)
+        facts = facts or Facts("/venv/torchrun", SHIM, 7777)
+        return make_plan(job, code, read_settings(env or {}), facts, inherited or {})
+
+    return make
+
+
+def test_torchrun_on_one_host(plan):
+    """One host: static rendezvous on the loopback address, shim, script, its arguments."""
+    made = plan({"lr": "1e-3", "note": "a b"}, gpus=4, program_args=("--resume",))
+    assert made.argv == (
+        "/venv/torchrun",
+        "--nnodes=1",
+        "--nproc-per-node=4",
+        "--node-rank=0",
+        "--rdzv-backend=static",
+        "--master-addr=127.0.0.1",
+        "--master-port=7777",
+        "--no-python",
+        *SHIM,
+        "/venv/python3",
+        "/opt/ml/code/train.py",
+        "--lr",
+        "1e-3",
+        "--note",
+        "a b",
+        "--resume",
+    )
+    assert (made.launcher, made.cwd) == ("torchrun", "/opt/ml/code")
+    assert (made.node_rank, made.nproc, made.world_size) == (0, 4, 4)
+
+
+@pytest.mark.parametrize(("host", "rank"), [("algo-1", 0), ("algo-2", 1)])
+def test_torchrun_on_two_hosts(plan, host: str, rank: int):
+    """Two hosts differ in their node rank alone, and meet at the first."""
+    made = plan(env={"MUSTER_NPROC": "2"}, hosts=TWO, current_host=host)
+    assert made.argv == (
+        "/venv/torchrun",
+        "--nnodes=2",
+        "--nproc-per-node=2",
+        f"--node-rank={rank}",
+        "--rdzv-backend=static",
+        "--master-addr=algo-1",
+        "--master-port=7777",
+        "--no-python",
+        *SHIM,
+        "/venv/python3",
+        "/opt/ml/code/train.py",
+    )
+    assert (made.host, made.hosts) == (host, TWO)
+    assert (made.node_rank, made.nproc, made.world_size) == (rank, 2, 4)
+
+
+def test_plain(plan):
+    """Plain is the script under the shim, once a host, however many GPUs there are."""
+    made = plan({"lr": "1"}, {"MUSTER_LAUNCHER": "plain"}, hosts=TWO, gpus=8)
+    assert made.argv == (*SHIM, *CODE.command, "--lr", "1")
+    assert (made.nproc, made.world_size) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("env", "reserved", "launcher", "source"),
+    [
+        ({}, {}, "torchrun", "the image's default"),
+        ({"MUSTER_DEFAULT_LAUNCHER": "plain"}, {}, "plain", "the image's default"),
+        (
+            {"MUSTER_DEFAULT_LAUNCHER": "plain"},
+            {"sagemaker_torch_distributed_enabled": "true"},
+            "torchrun",
+            "sagemaker_torch_distributed_enabled",
+        ),
+        (
+            {"MUSTER_DEFAULT_LAUNCHER": "plain"},
+            {
+                "sagemaker_torch_distributed_enabled": "true",
+                "sagemaker_distributed_dataparallel_enabled": "true",
+            },
+            "torchrun",
+            "sagemaker_torch_distributed_enabled",
+        ),
+        (
+            {"MUSTER_DEFAULT_LAUNCHER": "plain"},
+            {"sagemaker_torch_distributed_enabled": "false"},
+            "plain",
+            "the image's default",
+        ),
+        (
+            {"MUSTER_LAUNCHER": "plain"},
+            {"sagemaker_torch_distributed_enabled": "true"},
+            "plain",
+            "MUSTER_LAUNCHER",
+        ),
+        (
+            {"MUSTER_LAUNCHER": "plain"},
+            {"sagemaker_mpi_enabled": "true"},
+            "plain",
+            "MUSTER_LAUNCHER",
+        ),
+    ],
+)
+def test_who_chooses_the_launcher(plan, env: Any, reserved: Any, launcher: str, source: str):
+    """The job's variable wins over the SDK's distribution, which wins over the image."""
+    made = plan(reserved, env)
+    assert made.launcher == launcher
+    assert f"launcher {launcher} ({source})" in made.notes
+
+
+@pytest.mark.parametrize(
+    ("env", "reserved", "message"),
+    [
+        ({"MUSTER_LAUNCHER": "mpirun"}, {}, r"launcher mpirun \(MUSTER_LAUNCHER\) is not in this"),
+        ({"MUSTER_DEFAULT_LAUNCHER": "direct"}, {}, "launcher direct .* is not in this version"),
+        (
+            {},
+            {"sagemaker_mpi_enabled": "true"},
+            r"launcher mpirun \(sagemaker_mpi_enabled\) is not",
+        ),
+        (
+            {},
+            {"sagemaker_pytorch_ddp_enabled": "true"},
+            "launcher mpirun .* is not in this version",
+        ),
+        (
+            {},
+            {"sagemaker_torch_distributed_enabled": "true", "sagemaker_mpi_enabled": "True"},
+            "launcher mpirun .* is not in this version",
+        ),
+        ({"MUSTER_LAUNCHER": "torchrum"}, {}, r"unknown launcher 'torchrum' \(MUSTER_LAUNCHER\)"),
+        ({"MUSTER_LAUNCHER": "TORCHRUN"}, {}, "unknown launcher 'TORCHRUN'"),
+    ],
+)
+def test_launchers_that_are_refused(plan, env: Any, reserved: Any, message: str):
+    """A launcher of a later version and one that never was are told apart; both list what is."""
+    with pytest.raises(PlanError, match=message) as error:
+        plan(reserved, env)
+    for word in ("torchrun", "plain", "MUSTER_LAUNCHER"):
+        assert word in error.value.remedy
+
+
+@pytest.mark.parametrize("entry", ["run.sh", "start"])
+def test_a_script_that_starts_ranks_itself(plan, entry: str):
+    """An entry point that is no Python file is run by no launcher that the job hasn't named."""
+    code = Code("/opt/ml/code", entry, (f"/opt/ml/code/{entry}",))
+    with pytest.raises(PlanError, match=r"launcher cluster .* is not in"):
+        plan(code=code)
+    for env in ({"MUSTER_LAUNCHER": "torchrun"}, {"MUSTER_LAUNCHER": "plain"}):
+        assert plan(env=env, code=code).argv[-1] == f"/opt/ml/code/{entry}"
+    assert plan({"sagemaker_torch_distributed_enabled": "true"}, code=code).launcher == "torchrun"
+
+
+def test_no_torchrun_is_an_error(plan):
+    """Without torchrun on PATH nothing is started, and the way out is named."""
+    with pytest.raises(PlanError, match="no torchrun on PATH") as error:
+        plan(facts=Facts(None, SHIM, 7777))
+    assert "MUSTER_LAUNCHER=plain" in error.value.remedy
+    assert plan(env={"MUSTER_LAUNCHER": "plain"}, facts=Facts(None, SHIM, 7777)).nproc == 1
+
+
+@pytest.mark.parametrize(
+    ("env", "sent", "gpus", "nproc"),
+    [
+        ({"MUSTER_NPROC": "3"}, "5", 8, 3),
+        ({}, "5", 8, 5),
+        ({}, '"5"', 8, 5),
+        ({"MUSTER_NPROC": ""}, None, 8, 8),
+        ({}, None, 0, 1),
+    ],
+)
+def test_ranks_a_host(plan, env: Any, sent: str | None, gpus: int, nproc: int):
+    """The variable wins, then processes_per_host, then the GPUs, then one."""
+    raw = {} if sent is None else {"sagemaker_mpi_num_of_processes_per_host": sent}
+    assert plan(raw, env, gpus=gpus).nproc == nproc
+
+
+@pytest.mark.parametrize("sent", ["0", "-1", "1.5", "many", "", "null", "²"])
+def test_ranks_a_host_that_make_no_sense(plan, sent: str):
+    """processes_per_host must be a whole number from 1; the error shows what was sent."""
+    with pytest.raises(PlanError, match=r"sagemaker_mpi_num_of_processes_per_host='.*' is not"):
+        plan({"sagemaker_mpi_num_of_processes_per_host": sent})
+
+
+@pytest.mark.parametrize(
+    ("addresses", "address"),
+    [
+        ("algo-1=10.0.0.7,algo-2=10.0.0.8", "10.0.0.7"),
+        ("algo-2=10.0.0.8", "algo-1"),
+        ("", "algo-1"),
+    ],
+)
+def test_where_the_ranks_meet(plan, addresses: str, address: str):
+    """The leader's given address is used, else its name: on both hosts the same."""
+    for host in TWO:
+        made = plan(env={"MUSTER_ADDRESSES": addresses}, hosts=TWO, current_host=host)
+        assert made.master_addr == address
+        assert made.rank_env["SM_MASTER_ADDR"] == address
+
+
+def test_one_host_meets_itself(plan):
+    """One host never needs its own name resolved, even when an address is given for it."""
+    assert plan(env={"MUSTER_ADDRESSES": "algo-1=10.0.0.7"}).master_addr == "127.0.0.1"
+
+
+def test_the_port_of_the_facts(plan):
+    """The port that was found is the launcher's and the script's."""
+    made = plan(facts=Facts("/venv/torchrun", SHIM, 29511))
+    assert "--master-port=29511" in made.argv
+    assert (made.master_port, made.rank_env["SM_MASTER_PORT"]) == (29511, "29511")
+
+
+@pytest.mark.parametrize(
+    ("nproc", "threads"), [("1", "8"), ("2", "4"), ("3", "2"), ("8", "1"), ("20", "1")]
+)
+def test_threads_of_a_rank(plan, nproc: str, threads: str):
+    """The host's processors are shared out among its ranks, at least one each."""
+    assert plan(env={"MUSTER_NPROC": nproc}).env["OMP_NUM_THREADS"] == threads
+
+
+def test_threads_of_plain(plan):
+    """A plain process has all processors: it is alone on its host."""
+    assert plan(env={"MUSTER_LAUNCHER": "plain"}, gpus=8).env["OMP_NUM_THREADS"] == "8"
+
+
+def test_defaults_on_one_host(plan):
+    """One host gets no interface variables, and nothing that tunes NCCL."""
+    assert plan().env == {"PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "8"}
+
+
+def test_defaults_on_two_hosts(plan):
+    """Several hosts are told the interface between them; an unknown one is left out."""
+    named = {
+        "GLOO_SOCKET_IFNAME": "eth0",
+        "TP_SOCKET_IFNAME": "eth0",
+        "NCCL_SOCKET_IFNAME": "eth0",
+    }
+    assert plan(hosts=TWO).env == {"PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "8"} | named
+    assert not set(plan(hosts=TWO, interface="").env) & set(named)
+
+
+@pytest.mark.parametrize("value", ["", "0", "eth7"])
+def test_the_users_environment_wins(plan, value: str):
+    """A variable that is set, be it to nothing, is neither changed nor said to be set."""
+    names = [
+        "PYTHONUNBUFFERED",
+        "OMP_NUM_THREADS",
+        "GLOO_SOCKET_IFNAME",
+        "TP_SOCKET_IFNAME",
+        "NCCL_SOCKET_IFNAME",
+    ]
+    made = plan(hosts=TWO, inherited=dict.fromkeys(names, value))
+    assert made.env == {}
+    assert not set(made.rank_env) & set(names)
+
+
+def test_defaults_are_told(plan):
+    """What was set for the user is in the notes, with its value."""
+    assert "set because unset: PYTHONUNBUFFERED=1 OMP_NUM_THREADS=8" in plan().notes
+
+
+def test_variables_of_the_ranks(plan):
+    """Beside the job's SM_* a rank finds where its code is, and is able to import from there."""
+    env = plan({"lr": "1"}, program_args=("--resume",)).rank_env
+    assert env["SM_HP_LR"] == "1"
+    assert env["SM_MODULE_DIR"] == env["SM_SOURCE_DIR"] == "/opt/ml/code"
+    assert env["SM_USER_ENTRY_POINT"] == env["SM_ENTRY_SCRIPT"] == "train.py"
+    assert env["SM_MODULE_NAME"] == "train"
+    assert json.loads(env["SM_USER_ARGS"]) == ["--lr", "1", "--resume"]
+    assert env["PYTHONPATH"] == "/opt/ml/code"
+
+
+@pytest.mark.parametrize(
+    ("inherited", "path"),
+    [("/mine:/too", "/opt/ml/code:/mine:/too"), ("", "/opt/ml/code")],
+)
+def test_the_users_python_path_stays(plan, inherited: str, path: str):
+    """The code's folder goes in front of the user's PYTHONPATH; nothing is dropped from it."""
+    assert plan(inherited={"PYTHONPATH": inherited}).rank_env["PYTHONPATH"] == path
+
+
+def test_the_jobs_notes_stay(plan):
+    """What the contract found odd is still told by the plan."""
+    assert plan(notes=("odd",)).notes[0] == "odd"

@@ -1,0 +1,101 @@
+import contextlib
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from muster.errors import LaunchError
+from muster.plan import look_up_facts
+from muster.settings import read_settings
+
+TWO = ("algo-1", "algo-2")
+
+
+@pytest.fixture
+def taken():
+    """Return a port on which somebody listens."""
+    with socket.socket() as listener:
+        listener.bind(("", 0))
+        listener.listen()
+        yield listener.getsockname()[1]
+
+
+@pytest.fixture
+def free():
+    """Return a port that nobody uses."""
+    with socket.socket() as probe:
+        probe.bind(("", 0))
+        return probe.getsockname()[1]
+
+
+@pytest.fixture
+def port_for(make_job):
+    """Return a function that looks up the port of a host, when a certain one is wanted."""
+
+    def look_up(wanted: int, **changes) -> int:
+        settings = read_settings({"MUSTER_MASTER_PORT": str(wanted)})
+        return look_up_facts(make_job(**changes), settings, {"PATH": ""}).master_port
+
+    return look_up
+
+
+def test_a_free_port_is_taken(port_for, free: int):
+    """The wanted port is used where it is free, on one host and on several."""
+    assert port_for(free) == free
+    assert port_for(free, hosts=TWO) == free
+
+
+def test_one_host_gets_round_a_taken_port(port_for, taken: int):
+    """A job of one host takes another port, which can be listened on."""
+    port = port_for(taken)
+    assert port != taken
+    with contextlib.closing(socket.create_server(("127.0.0.1", port))) as server:
+        assert server.getsockname()[1] == port
+
+
+def test_a_leader_of_several_hosts_fails(port_for, taken: int):
+    """The others know the wanted port alone: the leader says which one is taken, and where."""
+    with pytest.raises(LaunchError, match=f"port {taken}.* is taken on algo-1") as error:
+        port_for(taken, hosts=TWO)
+    assert "MUSTER_MASTER_PORT" in error.value.remedy
+
+
+def test_a_member_does_not_need_the_port(port_for, taken: int):
+    """Only the leader listens: the same number taken on another host disturbs nobody."""
+    assert port_for(taken, hosts=TWO, current_host="algo-2") == taken
+
+
+def test_a_port_that_was_just_left_is_free(port_for):
+    """Connections that are still dying down don't make a port taken: a job may follow a job."""
+    with contextlib.ExitStack() as stack:
+        server = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        port = server.getsockname()[1]
+        stack.enter_context(socket.create_connection(("127.0.0.1", port)))
+        # The side that closes first waits in TIME_WAIT.
+        server.accept()[0].close()
+    assert port_for(port, hosts=TWO) == port
+
+
+def test_torchrun_is_searched_on_the_jobs_path(make_job, opt_ml):
+    """Torchrun is the one on the container's PATH, and None where there is none."""
+    path = opt_ml.file("bin/torchrun", "#!/bin/sh\n", 0o755)
+    job, settings = make_job(), read_settings({})
+    assert look_up_facts(job, settings, {"PATH": str(path.parent)}).torchrun == str(path)
+    assert look_up_facts(job, settings, {"PATH": str(opt_ml.base)}).torchrun is None
+
+
+def test_the_shim_is_not_disturbed_by_the_users_files(make_job, opt_ml, clean_env):
+    """Neither PYTHONPATH nor a module beside the script replaces what the shim imports."""
+    for name in ("json.py", "socket.py", "muster.py"):
+        opt_ml.file(name, "raise SystemExit('the wrong module')")
+    shim = look_up_facts(make_job(), read_settings({}), {"PATH": ""}).shim
+    assert shim[0] == sys.executable
+    done = subprocess.run(
+        [*shim, "/bin/echo", "hi"],
+        cwd=opt_ml.base,
+        env=clean_env | {"PYTHONPATH": str(opt_ml.base)},
+        capture_output=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"hi\n", b"")

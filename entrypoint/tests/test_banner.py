@@ -1,0 +1,48 @@
+from muster.banner import banner
+from muster.model import Plan
+
+
+def plan(*argv: str, hosts: tuple[str, ...] = ("algo-1", "algo-2")) -> Plan:
+    return Plan(
+        launcher="torchrun",
+        host=hosts[1],
+        hosts=hosts,
+        node_rank=1,
+        nproc=2,
+        world_size=2 * len(hosts),
+        master_addr="algo-1",
+        master_port=7777,
+        argv=argv,
+        cwd="/opt/ml/code",
+        env={"TOKEN": "hunter2"},
+        rank_env={"SM_HP_HF_TOKEN": "hunter2"},
+        notes=("launcher torchrun (the image's default)",),
+    )
+
+
+def test_what_it_tells(make_job):
+    """The banner tells job, host, place, world, meeting point, command, and what was defaulted."""
+    lines = banner(make_job(name="pets"), plan("torchrun", "my train.py", "--lr", "1")).splitlines()
+    assert "job pets, host algo-2 (2 of 2: algo-1, algo-2)" in lines[0]
+    assert lines[1:] == [
+        "world size 4, ranks meet at algo-1:7777",
+        "runs: torchrun 'my train.py' --lr 1",
+        "launcher torchrun (the image's default)",
+    ]
+
+
+def test_many_hosts(make_job):
+    """Of very many hosts the first are named and the rest counted."""
+    hosts = tuple(f"algo-{number}" for number in range(1, 501))
+    text = banner(make_job(), plan(hosts=hosts))
+    assert "2 of 500: algo-1, algo-2" in text
+    assert "algo-8 …" in text
+    assert "algo-9" not in text
+
+
+def test_it_shows_no_secret(make_job):
+    """Neither arguments nor variables of the plan betray a secret."""
+    argv = ["train.py", "--hf_token", "hunter2", "--index", "https://me:hunter2@pypi.example"]
+    text = banner(make_job(), plan(*argv))
+    assert "hunter2" not in text
+    assert "--hf_token" in text

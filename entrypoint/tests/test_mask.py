@@ -1,0 +1,102 @@
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from muster.contract import hyperparameters
+from muster.contract.argv import plain
+from muster.mask import HIDDEN, is_secret, mask_argv, mask_text
+
+SECRET_KEYS = [
+    "hf_token",
+    "HF-TOKEN",
+    "wandb_api_key",
+    "WANDB_APIKEY",
+    "password",
+    "db-passwd",
+    "aws_secret_access_key",
+    "access-key",
+    "private_key",
+    "client_secret",
+    "credentials",
+    "auth",
+]
+
+
+@pytest.mark.parametrize("key", SECRET_KEYS)
+def test_names_of_secrets(key: str):
+    """A value under a name that sounds like a secret is one, in any spelling."""
+    assert is_secret(key)
+
+
+@pytest.mark.parametrize("key", ["lr", "epochs", "key_dim", "monkey", "passes", "api", "seed"])
+def test_names_of_no_secrets(key: str):
+    """Ordinary names are shown: a banner that hides everything helps nobody."""
+    assert not is_secret(key)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("https://user:pass@example.com/simple", "https://***@example.com/simple"),
+        ("https://token@example.com", "https://***@example.com"),
+        ("git+https://x:y@a/b and s3://k@c", "git+https://***@a/b and s3://***@c"),
+        ("https://user:p@ss@example.com/simple", "https://***@example.com/simple"),
+        ("https://example.com/a@b", "https://example.com/a@b"),
+        ("mail me@example.com", "mail me@example.com"),
+        ("", ""),
+    ],
+)
+def test_user_info_of_urls(text: str, shown: str):
+    """What stands before the @ of an address is hidden, and nothing else."""
+    assert mask_text(text) == shown
+
+
+@pytest.mark.parametrize(
+    ("argv", "shown"),
+    [
+        (["--hf_token", "x", "--lr", "1"], ("--hf_token", "***", "--lr", "1")),
+        (["--hf_token=x", "--lr=1"], ("--hf_token=***", "--lr=1")),
+        (["--password", "-x"], ("--password", "***")),
+        (["--password"], ("--password",)),
+        (["token", "x"], ("token", "x")),
+        (["--url", "https://a:b@c"], ("--url", "https://***@c")),
+        (["--url=https://a:b@c"], ("--url=https://***@c",)),
+        ([], ()),
+    ],
+)
+def test_arguments(argv: list[str], shown: tuple[str, ...]):
+    """The value after, or behind the = of, a secret option is hidden."""
+    assert mask_argv(argv) == shown
+
+
+@given(
+    key=st.sampled_from(SECRET_KEYS),
+    secret=st.text(st.characters(codec="ascii", min_codepoint=33), min_size=1, max_size=12).map(
+        "S".__add__
+    ),
+    others=st.dictionaries(st.sampled_from(["lr", "url", "x"]), st.text(max_size=5)),
+)
+def test_a_secret_hyperparameter_is_never_shown(key: str, secret: str, others: dict[str, Any]):
+    """The value of a hyperparameter with a secret name is hidden, whatever stands beside it."""
+    user, _ = hyperparameters.split(
+        {name: value for name, value in others.items() if "\0" not in value} | {key: secret}
+    )
+    shown = mask_argv(plain(user))
+    option = shown.index(f"--{key}")
+    assert shown[option + 1] == HIDDEN
+    assert len(shown) == len(plain(user))
+
+
+def test_a_secret_that_looks_like_an_option():
+    """A secret that begins with two dashes is hidden as well."""
+    user, _ = hyperparameters.split({"password": "--hunter2"})
+    assert "hunter2" not in " ".join(mask_argv(plain(user)))
+
+
+def test_a_secret_inside_an_object():
+    """A secret that is a part of a JSON object is hidden like one that stands alone."""
+    user, _ = hyperparameters.split({"tracker": json.dumps({"api_key": "hunter2"})})
+    assert "hunter2" not in " ".join(mask_argv(plain(user)))
