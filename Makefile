@@ -11,7 +11,8 @@ TORCH := $(shell sed -nE 's/.*device = "cpu", torch = "[^"]+", build = "([^"]+)"
 NUMPY := $(shell sed -nE 's/^ *numpy *= "([^"]+)"/\1/p' docker-bake.hcl)
 # PyPI's own torch is a CUDA build of several GB. A folder of wheels (PIP_FIND_LINKS) needs no index.
 TORCH_INDEX ?= $(if $(PIP_FIND_LINKS),,https://download.pytorch.org/whl/cpu)
-PIP := $(BIN)/pip install --quiet --disable-pip-version-check
+# Twice quiet: a machine with several indexes gets a warning a package otherwise.
+PIP := $(BIN)/pip install --quiet --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
 .PHONY: help run test test-full lint format images engine venv dev clean

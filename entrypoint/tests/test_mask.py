@@ -96,7 +96,21 @@ def test_a_secret_that_looks_like_an_option():
     assert "hunter2" not in " ".join(mask_argv(plain(user)))
 
 
-def test_a_secret_inside_an_object():
-    """A secret that is a part of a JSON object is hidden like one that stands alone."""
-    user, _ = hyperparameters.split({"tracker": json.dumps({"api_key": "hunter2"})})
-    assert "hunter2" not in " ".join(mask_argv(plain(user)))
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"api_key": "hunter2"},
+        {"lr": 1, "tracker": {"api-key": 'a"hunter2'}},
+        {"password": 72477372},
+        {"tokens": ["x", "hunter2"]},
+        {"secret": {"value": "hunter2"}},
+        [{"token": "hunter2"}],
+    ],
+    ids=json.dumps,
+)
+def test_a_secret_inside_an_object(value: Any):
+    """A secret that is a part of a JSON value is hidden like one that stands alone."""
+    user, _ = hyperparameters.split({"tracker": json.dumps(value)})
+    shown = " ".join(mask_argv(plain(user)))
+    assert "hunter2" not in shown
+    assert "72477372" not in shown

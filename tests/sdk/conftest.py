@@ -20,7 +20,7 @@ def sdk_v2() -> Path:
     python = folder / "bin" / "python"
     if not (folder / "complete").exists():
         subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
-        pip = [python, "-m", "pip", "install", "--quiet", "-r", requirements]
+        pip = [python, "-m", "pip", "install", "-qq", "-r", requirements]
         subprocess.run(pip, check=True, timeout=600)
         (folder / "complete").touch()
     return python

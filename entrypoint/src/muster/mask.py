@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
+from typing import Any
 
 HIDDEN = "***"
 
@@ -36,5 +38,22 @@ def mask_argv(argv: Sequence[str]) -> tuple[str, ...]:
         name, equals, _ = argument.partition("=")
         secret = name.startswith("-") and is_secret(name)
         hide_next = secret and not equals
-        shown.append(f"{name}={HIDDEN}" if secret and equals else mask_text(argument))
+        shown.append(f"{name}={HIDDEN}" if secret and equals else _mask_argument(argument))
     return tuple(shown)
+
+
+def _mask_argument(argument: str) -> str:
+    """One argument; in a JSON object or list whatever a secret key holds, at any depth."""
+    if argument[:1] in ("{", "["):
+        try:
+            hidden = _mask_members(json.loads(argument))
+            return mask_text(json.dumps(hidden, ensure_ascii=False, separators=(",", ":")))
+        except (ValueError, RecursionError):
+            pass  # It only looked like JSON.
+    return mask_text(argument)
+
+
+def _mask_members(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {k: HIDDEN if is_secret(k) else _mask_members(v) for k, v in value.items()}
+    return [_mask_members(item) for item in value] if isinstance(value, list) else value

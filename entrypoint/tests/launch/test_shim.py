@@ -293,11 +293,12 @@ def test_a_signal_message_is_delivered_once(harness, number: int):
 
 def test_a_signal_reaches_the_script_alone(harness):
     """Without `group` a signal is the script's; what it has started goes on."""
-    harness.run("sh", "-c", "trap 'exit 7' TERM; sleep 60 & echo ready; wait")
+    pid = harness.run("sh", "-c", "trap 'exit 7' TERM; sleep 60 & echo ready; wait")
     harness.read(0, b"ready\n")
     harness.send(signal_(signal.SIGTERM))
     assert harness.hear_end() == 7
     assert not select.select([harness.fds[0]], [], [], HELD_S)[0], "the sleep has ended"
+    os.killpg(pid, signal.SIGKILL)
     harness.send(RELEASE)
 
 

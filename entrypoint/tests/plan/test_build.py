@@ -202,7 +202,7 @@ def test_ranks_a_host(plan, env: Any, sent: str | None, gpus: int, nproc: int):
     assert plan(raw, env, gpus=gpus).nproc == nproc
 
 
-@pytest.mark.parametrize("sent", ["0", "-1", "1.5", "many", "", "null", "²"])
+@pytest.mark.parametrize("sent", ["0", "-1", "1.5", "many", "", "²"])
 def test_ranks_a_host_that_make_no_sense(plan, sent: str):
     """processes_per_host must be a whole number from 1; the error shows what was sent."""
     with pytest.raises(PlanError, match=r"sagemaker_mpi_num_of_processes_per_host='.*' is not"):

@@ -62,6 +62,10 @@ def test_the_machine_line_without_a_rank():
     cause=Cause("h" * 400, "user", 1, "algo-1", 0, "detail", "remedy " * 60),
     written="DATA_ERROR " * 100,
 )
+@example(
+    cause=Cause("h" * 400, "requirements", 255, "x" * 253, 10**6, "detail", "remedy " * 60),
+    written="DATA_ERROR " * 100,
+)
 def test_never_more_than_the_platform_shows(cause: Cause, written: str):
     """Whatever the texts are, the file has at most 1024 bytes of valid UTF-8."""
     raw = utf8(failure_text(cause, written))

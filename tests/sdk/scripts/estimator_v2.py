@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import runpy
 import sys
+from pathlib import Path
 
 import boto3
 from sagemaker.local import LocalSession
@@ -15,6 +16,7 @@ from sagemaker.local import LocalSession
 
 def main(snippet: str, scratch: str) -> None:
     """Fits on two local instances; raises when the job fails."""
+    Path(scratch).mkdir(parents=True, exist_ok=True)
     session = LocalSession(boto_session=boto3.Session(region_name="us-east-1"))
     session.config = {"local": {"local_code": True, "container_root": scratch}}
     # A role with a slash is taken as it is; without one the SDK asks IAM.

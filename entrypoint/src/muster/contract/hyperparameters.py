@@ -74,7 +74,9 @@ def split(raw: Mapping[str, Any]) -> tuple[tuple[HyperParameter, ...], dict[str,
     for item in decoded:
         _refuse_unexportable(item)
     user = tuple(item for item in decoded if not is_reserved(item.key))
-    reserved = {item.key: item.text for item in decoded if is_reserved(item.key)}
+    reserved = {
+        item.key: item.text for item in decoded if is_reserved(item.key) and item.value is not None
+    }
     return user, reserved
 
 

@@ -26,8 +26,9 @@ def failure_text(cause: Cause, written_by_user: str = "") -> str:
         written_by_user: what the script itself wrote into the file; it stays first.
     """
     first, rest = _headline(cause.headline)
-    head = [cut_end(written_by_user.strip(), _USER_TEXT), cut_end(first, _HEADLINE)]
-    head.append(machine_line(cause))
+    own = [cut_end(first, _HEADLINE), machine_line(cause)]
+    room = LIMIT - _size("\n".join(own)) - 4
+    head = [cut_end(written_by_user.strip(), min(_USER_TEXT, room)), *own]
     remedy = cut_end(cause.remedy.strip(), min(_REMEDY, LIMIT - _size("\n".join(head)) - 4))
     more = cut_end(rest, min(_MORE, LIMIT - _size("\n".join([*head, remedy])) - 4))
     # The traceback ends with the message, which has been told: what is left is the place.
