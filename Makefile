@@ -75,4 +75,4 @@ $(DATA)/digits.npz: examples/make_digits.py | venv
 	$(BIN)/python $< $(DATA)
 
 clean: ## Remove what was built here; images stay
-	rm -rf build muster-out $(VENV) .venvs
+	rm -rf build muster-out $(VENV)

@@ -30,7 +30,7 @@ def test_without_a_job_it_says_what_is_missing(words):
 def test_a_script_of_the_command_line_is_a_job(init, tmp_path):
     """`docker run IMAGE train SCRIPT ARGS` runs it, as PID 1 and below another init."""
     (tmp_path / "hello.py").write_text("import sys; print('hello', sys.argv[1:]); sys.exit(5)")
-    done = run(*init, "-v", f"{tmp_path}:/work", IMAGE, "train", "/work/hello.py", "--x", "a b")
+    done = run(*init, "-v", f"{tmp_path}:/job", IMAGE, "train", "/job/hello.py", "--x", "a b")
     assert done.returncode == 5, done.stderr
     assert "hello ['--x', 'a b']" in done.stdout
 
@@ -76,7 +76,7 @@ def test_an_unknown_command_is_named():
 def test_exec_mode_leaves_nothing_in_between(tmp_path):
     """MUSTER_EXEC=1 puts the launcher in the harness's place, and the script in the shim's."""
     (tmp_path / "who.py").write_text("import os; print('parent', os.getppid())")
-    words = ["-e", "MUSTER_EXEC=1", "-e", "MUSTER_LAUNCHER=plain", "-v", f"{tmp_path}:/work"]
-    done = run(*words, IMAGE, "train", "/work/who.py")
+    words = ["-e", "MUSTER_EXEC=1", "-e", "MUSTER_LAUNCHER=plain", "-v", f"{tmp_path}:/job"]
+    done = run(*words, IMAGE, "train", "/job/who.py")
     assert done.returncode == 0, done.stderr
     assert "parent 0" in done.stdout

@@ -16,7 +16,7 @@ def sdk_v2() -> Path:
     """The Python of a venv with SDK v2, made once for each version of its requirements."""
     requirements = HERE / "requirements-v2.txt"
     version = hashlib.sha256(requirements.read_bytes()).hexdigest()[:12]
-    folder = HERE.parent.parent / ".venvs" / f"sdk-v2-{version}"
+    folder = HERE.parent.parent / "build" / f"sdk-v2-{version}"
     python = folder / "bin" / "python"
     if not (folder / "complete").exists():
         subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
