@@ -73,6 +73,37 @@ def test_an_unknown_command_is_named():
     assert "muster: trian: No such file or directory" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("options", "status", "said"),
+    [
+        (("--read-only", "--tmpfs", "/tmp"), 5, "can't be written: Read-only file system"),
+        (("--user", "1000:1000"), 5, "can't be written: Permission denied"),
+    ],
+    ids=["read-only", "another-user"],
+)
+def test_a_container_that_may_not_write_still_runs(options, status, said, tmp_path):
+    """Without a writable /opt/ml the script runs all the same, and the log says what is lost."""
+    script = tmp_path / "hello.py"
+    script.write_text("import sys; print('hello'); sys.exit(5)")
+    script.chmod(0o644)
+    done = run(*options, "-v", f"{script}:/job/hello.py", IMAGE, "train", "/job/hello.py")
+    assert done.returncode == status, done.stderr
+    assert "hello" in done.stdout
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_code_that_another_user_may_not_read_is_told_as_such(tmp_path):
+    """Code behind a closed folder is not said to be missing."""
+    folder = tmp_path / "closed"
+    folder.mkdir(mode=0o700)
+    (folder / "hello.py").touch()
+    words = ["--user", "1000:1000", "-v", f"{folder}:/job"]
+    done = run(*words, IMAGE, "train", "/job/hello.py")
+    assert done.returncode == 71
+    assert "the entry point /job/hello.py can't be read by user 1000" in done.stderr
+
+
 def test_exec_mode_leaves_nothing_in_between(tmp_path):
     """MUSTER_EXEC=1 puts the launcher in the harness's place, and the script in the shim's."""
     (tmp_path / "who.py").write_text("import os; print('parent', os.getppid())")

@@ -208,3 +208,12 @@ def test_a_shell_entry_point_says_what_to_set(train):
     run = train("echo $1", "hello", name="run.sh", **PLAIN)
     assert run.finish() == 0, run.err
     assert run.out == "hello\n"
+
+
+def test_a_long_path_for_temporary_files_is_no_obstacle(train, tmp_path):
+    """A socket's path is short; TMPDIR need not be."""
+    long = tmp_path / ("x" * 120)
+    long.mkdir()
+    run = train("print('trained')", TMPDIR=str(long), **PLAIN)
+    assert run.finish() == 0, run.err
+    assert run.out == "trained\n"

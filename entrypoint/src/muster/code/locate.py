@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Mapping
 from urllib.parse import unquote
 
@@ -35,10 +36,21 @@ def locate(job: Job, settings: Settings, env: Mapping[str, str]) -> Code:
     folders = _folders(job, settings)
     for folder in folders:
         path = os.path.normpath(os.path.join(folder, job.program))
-        if os.path.isfile(path):
+        if _is_file(path):
             command = command_for(path, lambda: find_python(settings.python, env))
             return Code(directory=folder, entry=job.program, command=command)
     raise _missing(job, folders)
+
+
+def _is_file(path: str) -> bool:
+    try:
+        return stat.S_ISREG(os.stat(path).st_mode)
+    except PermissionError as error:
+        # Not the same as a file that isn't there: this one would be found by root.
+        what = f"the entry point {path} can't be read by user {os.getuid()}"
+        raise CodeError(what, "Make its folders readable, or run the container as root.") from error
+    except (OSError, ValueError):
+        return False
 
 
 def _folders(job: Job, settings: Settings) -> list[str]:

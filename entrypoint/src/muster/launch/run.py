@@ -18,18 +18,35 @@ from muster.model import Outcome, Plan
 from muster.settings import Settings
 from muster.signals import Inbox, before_exec
 
+_LONGEST_FOLDER = 90
+"""A unix socket's whole path has at most 107 bytes."""
+
 
 def launch(plan: Plan, settings: Settings, inherited: Mapping[str, str]) -> Outcome:
     """Starts the plan's launcher, watches its ranks, and returns when all is over.
 
     Raises:
-        LaunchError: the launcher can't be started.
+        LaunchError: the launcher can't be started, or there is no place for temporary files.
     """
-    folder = tempfile.mkdtemp(prefix="muster-")
+    folder = _private_folder()
     try:
         return _launch(plan, settings, inherited, folder)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _private_folder() -> str:
+    """A folder that only this user can enter, for the ranks' socket and error records."""
+    for parent in (None, "/tmp", "/dev/shm"):  # noqa: S108  (mkdtemp makes it private)
+        try:
+            folder = tempfile.mkdtemp(prefix="muster-", dir=parent)
+        except OSError:
+            continue
+        if len(folder) <= _LONGEST_FOLDER:
+            return folder
+        os.rmdir(folder)
+    what = "no temporary folder can be made: TMPDIR, /tmp and /dev/shm are read-only or full"
+    raise LaunchError(what, "Mount a writable /tmp: docker run --tmpfs /tmp.")
 
 
 def _launch(plan: Plan, settings: Settings, inherited: Mapping[str, str], folder: str) -> Outcome:

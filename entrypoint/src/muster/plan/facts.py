@@ -27,7 +27,8 @@ def look_up_facts(job: Job, settings: Settings, env: Mapping[str, str]) -> Facts
     """The facts of this host.
 
     Raises:
-        LaunchError: this host leads several, and the port on which they meet is taken.
+        LaunchError: the port on which the ranks meet can't be used, or it is taken where this
+            host leads several.
     """
     return Facts(
         torchrun=shutil.which("torchrun", path=env.get("PATH")),
@@ -62,5 +63,6 @@ def _is_free(port: int) -> bool:
         except OSError as error:
             if error.errno == errno.EADDRINUSE:
                 return False
-            raise
+            what = f"port {port}, on which the ranks meet, can't be used: {error.strerror}"
+            raise LaunchError(what, "Set MUSTER_MASTER_PORT to one from 1024 on.") from error
     return True
