@@ -81,9 +81,8 @@ def test_arguments(argv: list[str], shown: tuple[str, ...]):
 )
 def test_a_secret_hyperparameter_is_never_shown(key: str, secret: str, others: dict[str, Any]):
     """The value of a hyperparameter with a secret name is hidden, whatever stands beside it."""
-    user, _ = hyperparameters.split(
-        {name: value for name, value in others.items() if "\0" not in value} | {key: secret}
-    )
+    sent = {name: value for name, value in others.items() if "\0" not in value} | {key: secret}
+    user = hyperparameters.split(sent).user
     shown = mask_argv(plain(user))
     option = shown.index(f"--{key}")
     assert shown[option + 1] == HIDDEN
@@ -92,7 +91,7 @@ def test_a_secret_hyperparameter_is_never_shown(key: str, secret: str, others: d
 
 def test_a_secret_that_looks_like_an_option():
     """A secret that begins with two dashes is hidden as well."""
-    user, _ = hyperparameters.split({"password": "--hunter2"})
+    user = hyperparameters.split({"password": "--hunter2"}).user
     assert "hunter2" not in " ".join(mask_argv(plain(user)))
 
 
@@ -110,7 +109,7 @@ def test_a_secret_that_looks_like_an_option():
 )
 def test_a_secret_inside_an_object(value: Any):
     """A secret that is a part of a JSON value is hidden like one that stands alone."""
-    user, _ = hyperparameters.split({"tracker": json.dumps(value)})
+    user = hyperparameters.split({"tracker": json.dumps(value)}).user
     shown = " ".join(mask_argv(plain(user)))
     assert "hunter2" not in shown
     assert "72477372" not in shown

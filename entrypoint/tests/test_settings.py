@@ -21,7 +21,7 @@ BAD = [
     ("MUSTER_ADDRESSES", "algo-1="),
     ("MUSTER_ADDRESSES", "=10.0.0.1"),
     ("MUSTER_ADDRESSES", "algo-1=10.0.0.1,algo-2"),
-    ("MUSTER_ARGS", "toolkit"),
+    ("MUSTER_ARGS", "shell"),
     ("MUSTER_EXEC", "yes"),
     ("MUSTER_EXEC", "2"),
     ("MUSTER_STOP_GRACE_S", "-1"),

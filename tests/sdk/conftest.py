@@ -1,29 +1,16 @@
 from __future__ import annotations
 
-import hashlib
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-
-HERE = Path(__file__).resolve().parent
+from venvs import venv_python
 
 
 @pytest.fixture(scope="session")
 def sdk_v2() -> Path:
     """The Python of a venv with SDK v2, made once for each version of its requirements."""
-    requirements = HERE / "requirements-v2.txt"
-    version = hashlib.sha256(requirements.read_bytes()).hexdigest()[:12]
-    folder = HERE.parent.parent / "build" / f"sdk-v2-{version}"
-    python = folder / "bin" / "python"
-    if not (folder / "complete").exists():
-        subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
-        pip = [python, "-m", "pip", "install", "-qq", "-r", requirements]
-        subprocess.run(pip, check=True, timeout=600)
-        (folder / "complete").touch()
-    return python
+    return venv_python(Path(__file__).parent / "sdk-v2.txt")
 
 
 @pytest.fixture

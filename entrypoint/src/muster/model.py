@@ -12,7 +12,7 @@ import dataclasses
 import json
 import posixpath
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from muster.errors import SIGNAL_BASE, Kind
@@ -85,6 +85,8 @@ class HyperParameter:
     key: str
     text: str
     value: Any
+    sent: Any = None
+    """The value in hyperparameters.json, for the mode that imitates AWS's toolkit."""
 
 
 @dataclass(frozen=True)
@@ -143,6 +145,12 @@ class Job:
     resource_config: Mapping[str, Any]
     input_data_config: Mapping[str, Any]
     machine: Machine
+    framework_params: Mapping[str, Any] = field(default_factory=dict)
+    """Those of `reserved` that AWS's toolkit shows to the script, with their values."""
+    region: str = ""
+    """The AWS region; empty when none is known."""
+    log_level: int = 20
+    """As the logging module counts: 10 debug, 20 info, 30 warning, 40 error."""
     notes: tuple[str, ...] = ()
     """What was defaulted or found odd, one line each."""
 

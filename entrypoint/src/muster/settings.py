@@ -16,6 +16,9 @@ LAUNCHERS = ("torchrun", "mpirun", "horovodrun", "direct", "cluster", "plain")
 """Every launcher by the name a user types; plan/ says which of them this version has."""
 
 
+ARGS_MODES = ("plain", "toolkit", "flags", "equals", "none")
+"""The ways in which hyperparameters become arguments; contract/argv.py has a function for each."""
+
 _HIGHEST_PORT = 65535
 
 
@@ -67,7 +70,7 @@ def _addresses(text: str) -> dict[str, str]:
 
 
 def _args_mode(text: str) -> str:
-    if text != "plain":
+    if text not in ARGS_MODES:
         raise ValueError(text)
     return text
 
@@ -95,6 +98,16 @@ TABLE: dict[str, Setting] = {
     ),
     "job_name": Setting(
         "TRAINING_JOB_NAME", str, None, "a name", "The job's name, set by the platform."
+    ),
+    "region": Setting(
+        "AWS_REGION", str, None, "a region", "The region, unless sagemaker_region says."
+    ),
+    "log_level": Setting(
+        "SAGEMAKER_CONTAINER_LOG_LEVEL",
+        str,
+        "20",
+        "a number or a name",
+        "What SM_LOG_LEVEL says, unless sagemaker_container_log_level does.",
     ),
     "launcher": Setting(
         "MUSTER_LAUNCHER",
@@ -131,7 +144,7 @@ TABLE: dict[str, Setting] = {
         "MUSTER_ARGS",
         _args_mode,
         "plain",
-        "plain (others are not in this version)",
+        "one of " + ", ".join(ARGS_MODES),
         "How hyperparameters become the script's arguments.",
     ),
     "exec_only": Setting(
@@ -174,6 +187,8 @@ class Settings:
     submit_directory: str | None
     code_dir: str | None
     job_name: str | None
+    region: str | None
+    log_level: str
     launcher: str | None
     default_launcher: str
     nproc: int | None

@@ -12,9 +12,17 @@ from muster.contract import hyperparameters
 from muster.contract.argv import plain
 from muster.contract.exports import sm_exports
 from muster.errors import ContractError
-from muster.model import Channel, Job
+from muster.model import Channel, Code, Job
 
 anything = st.text(st.characters(codec="utf-8"), max_size=12)
+
+
+CODE = Code("/opt/ml/code", "train.py", ("python3", "/opt/ml/code/train.py"))
+
+
+def export_job(job: Job) -> dict[str, str]:
+    """The variables of a job that starts train.py."""
+    return sm_exports(job, CODE, plain(job.hyperparameters), (job.hosts[0], 7777))
 
 
 @pytest.fixture(scope="session")
@@ -22,8 +30,8 @@ def exports(make_job: Callable[..., Job]) -> Callable[..., dict[str, str]]:
     """Return a function from hyperparameters as they were sent to the SM_* variables."""
 
     def export(raw: dict[str, Any], **changes: Any) -> dict[str, str]:
-        user, _ = hyperparameters.split(raw)
-        return sm_exports(make_job(user={item.key: item for item in user}, **changes))
+        user = hyperparameters.split(raw).user
+        return export_job(make_job(user={item.key: item for item in user}, **changes))
 
     return export
 
@@ -48,6 +56,9 @@ def test_the_variables_of_a_plain_job(exports):
         input_data_config={"train": {"TrainingInputMode": "File"}},
         channels=(Channel("train", "/opt/ml/input/data/train", "File"),),
     )
+    told = json.loads(env.pop("SM_TRAINING_ENV"))
+    assert told["hyperparameters"] == {"lr": 0.1}
+    assert told["is_master"] is False
     assert env == {
         "SM_HOSTS": '["algo-1","algo-2"]',
         "SM_HOST_COUNT": "2",
@@ -73,7 +84,25 @@ def test_the_variables_of_a_plain_job(exports):
         "SM_HPS": '{"lr":0.1}',
         "SM_HP_LR": "0.1",
         "SM_USER_ARGS": '["--lr","0.1"]',
+        "SM_MODULE_DIR": "/opt/ml/code",
+        "SM_SOURCE_DIR": "/opt/ml/code",
+        "SM_MODULE_NAME": "train",
+        "SM_USER_ENTRY_POINT": "train.py",
+        "SM_ENTRY_SCRIPT": "train.py",
+        "SM_MASTER_ADDR": "algo-1",
+        "SM_MASTER_PORT": "7777",
+        "SM_CURRENT_INSTANCE_GROUP_HOSTS": "[]",
+        "SM_INSTANCE_GROUPS": "[]",
+        "SM_INSTANCE_GROUPS_DICT": "{}",
+        "SM_DISTRIBUTION_INSTANCE_GROUPS": "[]",
+        "SM_IS_HETERO": "false",
+        "SM_NUM_NEURONS": "0",
+        "SM_FRAMEWORK_PARAMS": "{}",
+        "SM_FRAMEWORK_MODULE": "",
+        "SM_LOG_LEVEL": "20",
         "SAGEMAKER_JOB_NAME": "job",
+        "SAGEMAKER_REGION": "",
+        "CURRENT_HOST": "algo-2",
     }
 
 
@@ -179,10 +208,10 @@ def test_deep_nesting_can_be_exported(make_job):
     """A hyperparameter that was accepted can be exported, also from further down the stack."""
 
     def deeper(frames: int, job: Job) -> dict[str, str]:
-        return deeper(frames - 1, job) if frames else sm_exports(job)
+        return deeper(frames - 1, job) if frames else export_job(job)
 
     for depth in range(sys.getrecursionlimit() - 100, sys.getrecursionlimit()):
-        user, _ = hyperparameters.split({"deep": "[" * depth + "]" * depth})
+        user = hyperparameters.split({"deep": "[" * depth + "]" * depth}).user
         env = deeper(20, make_job(user={"deep": user[0]}))
         assert env["SM_HP_DEEP"] == "[" * depth + "]" * depth
 
@@ -191,7 +220,7 @@ def test_deep_nesting_can_be_exported(make_job):
 def test_variables_agree_with_the_arguments(exports, raw: dict[str, str]):
     """What SM_USER_ARGS, SM_HPS and SM_HP_* say is what the script is given."""
     try:
-        user, _ = hyperparameters.split(raw)
+        user = hyperparameters.split(raw).user
         env = exports(raw)
     except ContractError:
         return

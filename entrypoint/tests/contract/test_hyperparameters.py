@@ -101,13 +101,13 @@ def test_option(key: str, option: str):
 
 def test_arguments_are_sorted_by_key():
     """The order follows the keys, not the file, and both keys of a pair like lr and LR stay."""
-    user, _ = hyperparameters.split({"lr": "1", "k": "2", "LR": "3", "a": "null"})
+    user = hyperparameters.split({"lr": "1", "k": "2", "LR": "3", "a": "null"}).user
     assert plain(user) == ("--LR", "3", "-k", "2", "--lr", "1")
 
 
 def test_reserved_are_kept_from_the_script():
     """What SageMaker and its SDK add is not the script's; encoded or raw, it is read as text."""
-    user, reserved = hyperparameters.split(
+    split = hyperparameters.split(
         {
             "sagemaker_program": '"train.py"',
             "sagemaker_region": "us-east-1",
@@ -120,6 +120,7 @@ def test_reserved_are_kept_from_the_script():
             "lr": "0.1",
         }
     )
+    user, reserved = split.user, split.reserved
     assert [item.key for item in user] == ["lr", "mp_parameters", "sagemakerish"]
     assert reserved == {
         "sagemaker_program": "train.py",
@@ -160,7 +161,7 @@ def test_nesting_of_any_depth_ends_well(opening: str):
     closing = {"[": "]", '{"a":': "}"}[opening]
     for depth in [*range(50, sys.getrecursionlimit() + 50, 7), 100_000]:
         raw = opening * depth + "1" + closing * depth
-        user, _ = hyperparameters.split({"deep": raw})
+        user = hyperparameters.split({"deep": raw}).user
         plain(user)
 
 
@@ -168,7 +169,7 @@ def test_nesting_of_any_depth_ends_well(opening: str):
 def test_whatever_is_sent_is_split_or_refused(raw: dict[str, Any]):
     """No value can do more than be refused; nothing gets lost, and no key has two homes."""
     try:
-        user, reserved = hyperparameters.split(raw)
+        user, reserved = (split := hyperparameters.split(raw)).user, split.reserved
     except ContractError:
         return
     assert sorted([item.key for item in user] + list(reserved)) == sorted(raw)
@@ -208,7 +209,7 @@ def test_lists_and_objects_can_be_parsed_back(value: Any):
 def test_two_arguments_for_each_that_is_not_null(raw: dict[str, Any]):
     """Each hyperparameter makes exactly an option and a value, or nothing when it is null."""
     try:
-        user, _ = hyperparameters.split(raw)
+        user = hyperparameters.split(raw).user
     except ContractError:
         return
     argv = plain(user)

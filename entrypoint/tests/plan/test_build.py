@@ -27,8 +27,9 @@ def plan(make_job: Callable[..., Job]) -> Callable[..., Plan]:
         code: Code = CODE,
         **changes: Any,
     ) -> Plan:
-        user, reserved = hyperparameters.split(raw or {})
-        job = make_job(user={item.key: item for item in user}, reserved=reserved, **changes)
+        split = hyperparameters.split(raw or {})
+        user = {item.key: item for item in split.user}
+        job = make_job(user=user, reserved=split.reserved, **changes)
         facts = facts or Facts("/venv/torchrun", SHIM, 7777)
         return make_plan(job, code, read_settings(env or {}), facts, inherited or {})
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from muster.errors import ContractError
@@ -16,6 +17,21 @@ from muster.model import HyperParameter
 
 _RESERVED_PREFIX = "sagemaker_"
 _MARGIN = 100
+_NOT_SHOWN = frozenset(
+    {
+        "sagemaker_program",
+        "sagemaker_submit_directory",
+        "sagemaker_enable_cloudwatch_metrics",
+        "sagemaker_region",
+        "sagemaker_container_log_level",
+        "sagemaker_job_name",
+        "sagemaker_s3_output",
+        "default_user_module_name",
+        "_tuning_objective_metric",
+    }
+)
+"""Reserved keys that the toolkit reads itself and shows to no script (its params.py)."""
+
 _RESERVED_KEYS = frozenset({"_tuning_objective_metric", "default_user_module_name"})
 
 
@@ -30,12 +46,12 @@ def decode(key: str, raw: Any) -> HyperParameter:
         try:
             value = json.loads(raw)
         except (ValueError, RecursionError):
-            return HyperParameter(key, raw, raw)
+            return HyperParameter(key, raw, raw, raw)
     else:
         text, value = compact(raw), raw
     if isinstance(value, str):
-        return HyperParameter(key, value, value)
-    return HyperParameter(key, text, value if _can_be_written(value) else text)
+        return HyperParameter(key, value, value, raw)
+    return HyperParameter(key, text, value if _can_be_written(value) else text, raw)
 
 
 def _can_be_written(value: Any) -> bool:
@@ -64,8 +80,20 @@ def is_reserved(key: str) -> bool:
     return key.startswith(_RESERVED_PREFIX) or key in _RESERVED_KEYS
 
 
-def split(raw: Mapping[str, Any]) -> tuple[tuple[HyperParameter, ...], dict[str, str]]:
-    """The user's hyperparameters sorted by key, and the reserved ones as text.
+@dataclass(frozen=True)
+class Split:
+    """Hyperparameters by whom they are for."""
+
+    user: tuple[HyperParameter, ...]
+    """The script's, sorted by key."""
+    reserved: Mapping[str, str]
+    """The container's, as text; a null is left out."""
+    framework: Mapping[str, Any]
+    """Those of the container's that the toolkit shows in SM_FRAMEWORK_PARAMS."""
+
+
+def split(raw: Mapping[str, Any]) -> Split:
+    """The user's hyperparameters and the reserved ones.
 
     Raises:
         ContractError: a key or value that no argument and no variable can carry.
@@ -73,11 +101,12 @@ def split(raw: Mapping[str, Any]) -> tuple[tuple[HyperParameter, ...], dict[str,
     decoded = [decode(key, raw[key]) for key in sorted(raw)]
     for item in decoded:
         _refuse_unexportable(item)
-    user = tuple(item for item in decoded if not is_reserved(item.key))
-    reserved = {
-        item.key: item.text for item in decoded if is_reserved(item.key) and item.value is not None
-    }
-    return user, reserved
+    reserved = [item for item in decoded if is_reserved(item.key)]
+    return Split(
+        user=tuple(item for item in decoded if not is_reserved(item.key)),
+        reserved={item.key: item.text for item in reserved if item.value is not None},
+        framework={item.key: item.value for item in reserved if item.key not in _NOT_SHOWN},
+    )
 
 
 def _refuse_unexportable(item: HyperParameter) -> None:

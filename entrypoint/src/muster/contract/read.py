@@ -11,6 +11,8 @@ from muster.contract.machine import look_at_machine
 from muster.model import Channel, Job, Paths
 from muster.settings import Settings
 
+_INFO = 20
+
 
 def read_contract(
     settings: Settings, env: Mapping[str, str], command_line: Sequence[str] = ()
@@ -31,11 +33,13 @@ def read_contract(
     input_data = files.read_object(paths.config, "inputdataconfig.json")
     if not input_data and not resource_config:
         input_data = files.list_folders(paths.data)
-    user, reserved = hyperparameters.split(hps)
+    split = hyperparameters.split(hps)
+    reserved = split.reserved
     cluster = resources.read_resources(resource_config, fallback_host=socket.gethostname())
     machine = look_at_machine(env)
     interface, note = resources.choose_interface(resource_config, machine)
     program, source, conflict = _program(settings, reserved, command_line)
+    level, odd_level = _log_level(settings, reserved)
     return Job(
         name=settings.job_name or reserved.get("sagemaker_job_name") or "local",
         paths=paths,
@@ -45,7 +49,7 @@ def read_contract(
         group=cluster.group,
         groups=cluster.groups,
         interface=interface,
-        hyperparameters=user,
+        hyperparameters=split.user,
         reserved=reserved,
         channels=_channels(input_data, paths),
         program=program,
@@ -56,8 +60,21 @@ def read_contract(
         resource_config=resource_config,
         input_data_config=input_data,
         machine=machine,
-        notes=tuple(line for line in (note, conflict) if line),
+        framework_params=split.framework,
+        region=reserved.get("sagemaker_region") or settings.region or "",
+        log_level=level,
+        notes=tuple(line for line in (note, conflict, odd_level) if line),
     )
+
+
+def _log_level(settings: Settings, reserved: Mapping[str, str]) -> tuple[int, str | None]:
+    """The level as a number, and a note when what was sent is none. Names and numbers count."""
+    text = reserved.get("sagemaker_container_log_level") or settings.log_level
+    levels = {"DEBUG": 10, "INFO": 20, "WARN": 30, "WARNING": 30, "ERROR": 40, "CRITICAL": 50}
+    level = int(text) if text.isdecimal() else levels.get(text.upper())
+    if level is None:
+        return _INFO, f"log level {text!r} is unknown: using INFO"
+    return level, None
 
 
 def _program(

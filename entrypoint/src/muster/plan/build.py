@@ -39,7 +39,7 @@ def make_plan(
     if launcher == "plain":
         topology = Topology(topology.hosts, topology.node_rank, 1, "launcher plain")
     master_addr = _master_addr(topology, settings)
-    arguments = argv.plain(job.hyperparameters) + job.program_args
+    arguments = argv.MODES[settings.args_mode](job.hyperparameters) + job.program_args
     env = environment.launcher_env(job, topology, inherited)
     return Plan(
         launcher=launcher,
@@ -54,7 +54,7 @@ def make_plan(
         cwd=code.directory,
         env=env,
         rank_env=environment.rank_env(
-            job, code, (master_addr, facts.master_port), arguments, inherited
+            job, code, arguments, (master_addr, facts.master_port), inherited
         ),
         notes=(
             *job.notes,

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from muster.contract.exports import sm_exports
-from muster.contract.hyperparameters import compact
 from muster.model import Code, Job
 from muster.plan.topology import Topology
 
@@ -33,22 +32,14 @@ def launcher_env(job: Job, topology: Topology, inherited: Mapping[str, str]) -> 
 def rank_env(
     job: Job,
     code: Code,
+    arguments: Sequence[str],
     master: tuple[str, int],
-    arguments: tuple[str, ...],
     inherited: Mapping[str, str],
 ) -> dict[str, str]:
     """What every rank on this host finds, whatever it inherited from a launcher elsewhere."""
-    module = os.path.splitext(os.path.basename(code.entry))[0]
+    # For an entry point in a sub-folder, whose own folder is sys.path[0].
     path = [code.directory, *filter(None, [inherited.get("PYTHONPATH")])]
-    return sm_exports(job) | {
-        "SM_MASTER_ADDR": master[0],
-        "SM_MASTER_PORT": str(master[1]),
-        "SM_MODULE_DIR": code.directory,
-        "SM_SOURCE_DIR": code.directory,
-        "SM_MODULE_NAME": module,
-        "SM_USER_ENTRY_POINT": code.entry,
-        "SM_ENTRY_SCRIPT": code.entry,
-        "SM_USER_ARGS": compact(list(arguments)),
-        # For an entry point in a sub-folder, whose own folder is sys.path[0].
+    return {
+        **sm_exports(job, code, arguments, master),
         "PYTHONPATH": os.pathsep.join(path),
     }
