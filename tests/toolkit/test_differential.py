@@ -46,7 +46,6 @@ reserved = st.fixed_dictionaries(
         "sagemaker_job_name": st.just('"job"'),
         "sagemaker_torch_distributed_enabled": st.sampled_from(["true", "false"]),
         "sagemaker_instance_type": st.just('"ml.p4d.24xlarge"'),
-        "sagemaker_distribution_instance_groups": st.just('["gpu"]'),
         "_tuning_objective_metric": st.just("val:loss"),
     },
 )
@@ -83,6 +82,17 @@ def resources(draw) -> dict[str, Any]:
     return config
 
 
+def with_groups(contract: dict[str, Any]) -> dict[str, Any]:
+    """Where there are two groups, name one of them for the distribution in half of the cases."""
+    names = [
+        g["instance_group_name"] for g in contract["resourceconfig"].get("instance_groups", [])
+    ]
+    if len(names) > 1 and "sagemaker_region" in contract["hyperparameters"]:
+        key = "sagemaker_distribution_instance_groups"
+        contract["hyperparameters"][key] = json.dumps(names[1:])
+    return contract
+
+
 contracts = st.fixed_dictionaries(
     {
         "hyperparameters": st.builds(
@@ -91,7 +101,7 @@ contracts = st.fixed_dictionaries(
         "resourceconfig": resources(),
         "inputdataconfig": channels,
     }
-)
+).map(with_groups)
 
 
 def ours(contract: dict[str, Any]) -> tuple[dict[str, str], list[str]]:
@@ -155,14 +165,10 @@ def test_a_difference_is_only_the_one_that_is_told(toolkit, contract):
     assert sorted(json.loads(env["SM_HOSTS"])) == sorted(json.loads(theirs["SM_HOSTS"]))
     told, known = json.loads(env["SM_TRAINING_ENV"]), json.loads(theirs["SM_TRAINING_ENV"])
     assert set(known) <= set(told)
-    for key in (
-        "is_master",
-        "master_hostname",
-        "distribution_hosts",
-        "instance_groups",
-        "is_hetero",
-    ):
+    for key in ("instance_groups", "is_hetero", "current_instance_group_hosts"):
         assert told[key] == known[key], key
+    assert set(known["distribution_hosts"]) <= set(told["distribution_hosts"])
+    assert told["is_master"] == (told["current_host"] == told["master_hostname"])
 
 
 @pytest.mark.parametrize("row", DIFFERENT)
@@ -174,6 +180,7 @@ def test_every_told_difference_is_one(toolkit, row):
             "sagemaker_submit_directory": "s3://bucket/code.tar.gz",
             "sagemaker_container_log_level": "INFO",
             "sagemaker_odd": "NaN",
+            "sagemaker_mpi_enabled": "true",
             "x": "NaN",
             "n": "1e5",
         },
@@ -181,6 +188,11 @@ def test_every_told_difference_is_one(toolkit, row):
             "current_host": "algo-2",
             "hosts": ["algo-1", "algo-10", "algo-2"],
             "network_interface_name": "ethwe",
+            "current_group_name": "a",
+            "instance_groups": [
+                {"instance_group_name": "a", "instance_type": "t", "hosts": ["algo-10", "algo-2"]},
+                {"instance_group_name": "b", "instance_type": "t", "hosts": ["algo-1"]},
+            ],
         },
         "inputdataconfig": {},
     }

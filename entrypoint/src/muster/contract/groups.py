@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from muster.errors import PlanError
 from muster.model import Job
 
+_NAMED = "sagemaker_distribution_instance_groups"
 _DISTRIBUTED = (
     "sagemaker_mpi_enabled",
     "sagemaker_parameter_server_enabled",
@@ -17,7 +19,7 @@ _DISTRIBUTED = (
     "sagemaker_multi_worker_mirrored_strategy_enabled",
     "sagemaker_torch_distributed_enabled",
 )
-"""Any of these makes the current group the distribution's when no groups are named."""
+"""Any of these asks for a distribution where no groups are named."""
 
 
 @dataclass(frozen=True)
@@ -29,39 +31,53 @@ class Groups:
     current_hosts: tuple[str, ...]
     distribution: tuple[str, ...]
     distribution_hosts: tuple[str, ...]
-    master: str
-    """The first host of the distribution's groups, else the first of the job."""
+    world: tuple[str, ...]
+    """The hosts whose ranks train together: those of the groups that the job names, else all."""
 
     @property
     def heterogeneous(self) -> bool:
         return len(self.names) > 1
 
+    @property
+    def master(self) -> str:
+        return self.world[0]
+
 
 def make_groups(job: Job) -> Groups:
-    """The groups as resourceconfig.json and the SDK's `distribution=` have them."""
+    """The groups as resourceconfig.json and the SDK's `distribution=` have them.
+
+    Raises:
+        PlanError: the distribution names a group that the job doesn't have.
+    """
     by_name = {
         item["instance_group_name"]: item
         for item in job.resource_config.get("instance_groups") or ()
         if isinstance(item, dict) and "instance_group_name" in item
     }
     distribution = _distribution(job)
-    hosts = tuple(
-        host for group in job.groups if group.name in distribution for host in group.hosts
-    )
-    hosts = hosts if job.groups else job.hosts
+    unknown = set(distribution) - {group.name for group in job.groups}
+    if job.groups and unknown:
+        listed = ", ".join(group.name for group in job.groups)
+        what = f"{_NAMED} names {', '.join(sorted(unknown))}; the job's groups are {listed}"
+        raise PlanError(what, "Name groups of the job in `distribution`.")
+    # In the job's own order, which is the ranks': algo-2 leads algo-10.
+    chosen = {host for group in job.groups if group.name in distribution for host in group.hosts}
+    hosts = tuple(host for host in job.hosts if host in chosen) if job.groups else job.hosts
     return Groups(
         names=tuple(group.name for group in job.groups),
         by_name=by_name,
         current_hosts=next((g.hosts for g in job.groups if g.name == job.group), ()),
         distribution=distribution,
         distribution_hosts=hosts,
-        master=(hosts or job.hosts)[0],
+        world=hosts if _NAMED in job.framework_params and hosts else job.hosts,
     )
 
 
 def _distribution(job: Job) -> tuple[str, ...]:
-    named = job.framework_params.get("sagemaker_distribution_instance_groups")
+    named = job.framework_params.get(_NAMED)
     if isinstance(named, list):
         return tuple(str(name) for name in named)
     asked = any(job.framework_params.get(key) for key in _DISTRIBUTED)
-    return (job.group,) if asked else ()
+    # The SDK drops the groups for torch_distributed (contract.md 7). The toolkit then makes a
+    # cluster of each group; we make the one that was asked for.
+    return (tuple(group.name for group in job.groups) or (job.group,)) if asked else ()

@@ -1,6 +1,7 @@
 """Stage 3: what each host will run, decided without running anything.
 
 facts.py        the few things a plan must look up on this host (the only impure module)
+reserved.py     what each reserved hyperparameter means here
 topology.py     hosts, ranks, world size
 environment.py  the variables of the launcher and of the ranks
 torchrun.py plain.py    one module a launcher: a pure function to an argv

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from muster.contract import argv
+from muster.contract.groups import make_groups
 from muster.errors import PlanError
 from muster.model import Code, Job, Plan
 from muster.plan import environment, plain, torchrun
 from muster.plan.facts import Facts
+from muster.plan.reserved import review
 from muster.plan.topology import Topology, make_topology
 from muster.settings import LAUNCHERS, Settings
 
@@ -32,13 +34,19 @@ def make_plan(
     """What this host will run. `inherited` is the container's environment.
 
     Raises:
-        PlanError: the launcher is unknown or not in this version, or can't be used here.
+        PlanError: the launcher is unknown or not in this version, or can't be used here, or a
+            reserved hyperparameter asks for what can't be done.
     """
-    launcher, source = _choose_launcher(job, code, settings)
+    remarks = review(job.reserved, inherited)
     topology = make_topology(job, settings)
+    world = make_groups(job).world
+    if job.current_host not in world:
+        launcher, source = "plain", topology.nproc_source
+    else:
+        launcher, source = _choose_launcher(job, code, settings)
     if launcher == "plain":
         topology = Topology(topology.hosts, topology.node_rank, 1, "launcher plain")
-    master_addr = _master_addr(topology, settings)
+    master_addr = _master_addr(world, settings)
     arguments = argv.MODES[settings.args_mode](job.hyperparameters) + job.program_args
     env = environment.launcher_env(job, topology, inherited)
     return Plan(
@@ -58,6 +66,7 @@ def make_plan(
         ),
         notes=(
             *job.notes,
+            *remarks,
             f"launcher {launcher} ({source})",
             f"{topology.nproc} rank(s) a host ({topology.nproc_source})",
             "set because unset: " + " ".join(f"{name}={value}" for name, value in env.items()),
@@ -90,8 +99,8 @@ def _named_launcher(job: Job, code: Code, settings: Settings) -> tuple[str, str]
     return settings.default_launcher, "the image's default"
 
 
-def _master_addr(topology: Topology, settings: Settings) -> str:
-    if len(topology.hosts) == 1:
+def _master_addr(world: tuple[str, ...], settings: Settings) -> str:
+    if len(world) == 1:
         # The container's hostname need not resolve, and nobody else has to find it.
         return "127.0.0.1"
-    return settings.addresses.get(topology.leader, topology.leader)
+    return settings.addresses.get(world[0], world[0])

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from muster.contract.groups import make_groups
 from muster.errors import LaunchError
 from muster.model import Job
 from muster.settings import Settings
@@ -40,10 +41,10 @@ def look_up_facts(job: Job, settings: Settings, env: Mapping[str, str]) -> Facts
 
 
 def _master_port(job: Job, settings: Settings) -> int:
-    wanted = settings.master_port
-    if job.current_host != job.hosts[0] or _is_free(wanted):
+    wanted, world = settings.master_port, make_groups(job).world
+    if job.current_host != world[0] or _is_free(wanted):
         return wanted
-    if len(job.hosts) > 1:
+    if len(world) > 1:
         # The other hosts were told nothing but the wanted port.
         what = f"port {wanted}, on which the ranks meet, is taken on {job.current_host}"
         raise LaunchError(

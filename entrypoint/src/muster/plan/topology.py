@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from muster.contract.groups import make_groups
 from muster.errors import PlanError
 from muster.model import Job
 from muster.settings import Settings
@@ -19,22 +20,23 @@ class Topology:
     nproc_source: str
 
     @property
-    def leader(self) -> str:
-        return self.hosts[0]
-
-    @property
     def world_size(self) -> int:
         return len(self.hosts) * self.nproc
 
 
 def make_topology(job: Job, settings: Settings) -> Topology:
-    """The topology as this host sees it; all hosts come to the same.
+    """The topology as this host sees it; all hosts of the world come to the same.
+
+    A host outside the groups that the job names for its distribution is a world of its own.
 
     Raises:
-        PlanError: processes per host is not a whole number from 1.
+        PlanError: processes per host is not a whole number from 1, or a group is unknown.
     """
+    world = make_groups(job).world
+    if job.current_host not in world:
+        return Topology((job.current_host,), 0, 1, f"group {job.group} is not in the distribution")
     nproc, source = _nproc(job, settings)
-    return Topology(job.hosts, job.hosts.index(job.current_host), nproc, source)
+    return Topology(world, world.index(job.current_host), nproc, source)
 
 
 def _nproc(job: Job, settings: Settings) -> tuple[int, str]:
