@@ -74,5 +74,5 @@ $(VENV)/.dev: $(VENV)/.packages requirements-dev.txt
 $(DATA)/digits.npz: examples/make_digits.py | venv
 	$(BIN)/python $< $(DATA)
 
-clean: ## Remove what was built here; images stay
-	rm -rf build muster-out $(VENV)
+clean: ## Remove what was built here; images and the results in muster-out stay
+	rm -rf build $(VENV)

@@ -63,7 +63,10 @@ def test_another_command_inherits_no_ignored_signals(muster, no_signals):
 
 @pytest.mark.parametrize(
     ("command", "status", "reason"),
-    [("no-such-command", 127, "No such file or directory"), ("./data", 126, "Permission denied")],
+    [
+        ("no-such-command", 127, "neither a command of muster nor a program here"),
+        ("./data", 126, "Permission denied"),
+    ],
 )
 def test_a_command_that_cannot_be_run(muster, tmp_path, command: str, status: int, reason: str):
     """A command that isn't there or isn't executable ends as it would in a shell."""

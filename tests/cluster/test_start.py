@@ -70,14 +70,14 @@ def test_an_unknown_command_is_named():
     """A typing error gives one line and the shell's own status for it."""
     done = run(IMAGE, "trian")
     assert done.returncode == 127
-    assert "muster: trian: No such file or directory" in done.stderr
+    assert "muster: trian: neither a command of muster nor a program here" in done.stderr
 
 
 @pytest.mark.parametrize(
     ("options", "status", "said"),
     [
-        (("--read-only", "--tmpfs", "/tmp"), 5, "can't be written: Read-only file system"),
-        (("--user", "1000:1000"), 5, "can't be written: Permission denied"),
+        (("--read-only", "--tmpfs", "/tmp"), 5, "can't be made or written: Read-only file system"),
+        (("--user", "1000:1000"), 5, "can't be made or written: Permission denied"),
     ],
     ids=["read-only", "another-user"],
 )

@@ -66,11 +66,20 @@ def test_a_failing_host_ends_the_job_with_its_status_and_reason(local, tmp_path)
     assert failure.read_text().splitlines()[1] == "muster kind=user host=algo-2 rank=1 status=33"
 
 
+def test_brackets_in_a_reason_are_text(local):
+    """The table shows an error as it is, also where it looks like the table's own markup."""
+    done = local("raise ValueError('[/data/train] is [red]empty[/red]')", "--launcher", "plain")
+    assert done.returncode == 1, done.stdout + done.stderr
+    table = " ".join(done.stdout.replace("│", " ").split())
+    assert "ValueError: [/data/train] is [red]empty[/red]" in table
+
+
 @pytest.mark.parametrize(
     ("options", "status", "text"),
     [
         (("--hosts", "0"), 2, "must be 1 to 254"),
         (("--channel", "training"), 2, "is not NAME=VALUE"),
+        (("--steps", "3"), 2, "what is for the script goes behind --"),
         (("--channel", "training=absent"), 70, "the folder absent does not exist"),
         (("--launcher", "mpirun"), 73, "launcher mpirun (MUSTER_LAUNCHER) is not in this version"),
     ],

@@ -61,6 +61,38 @@ def test_a_rank_that_failed_first_is_the_reason(train):
     assert run.failure[0] == "ValueError: the real one"
 
 
+def test_an_echo_does_not_hide_the_status_behind_it(train):
+    """A rank that is still shutting down after sys.exit(7) keeps its 7, though another rank has
+    already failed on the connection that it closed."""
+    script = """
+        import atexit, os, sys, time
+        if os.environ["RANK"] == "1":
+            atexit.register(time.sleep, 0.7)
+            sys.exit(7)
+        time.sleep(0.3)
+        raise RuntimeError("[pair.cc:553] Connection closed by peer [127.0.0.1]:56003")
+    """
+    run = train(script, **TWO)
+    assert run.finish() == 7, run.err
+    assert run.failure[0] == "the script ended with status 7"
+    assert [rank["status"] for rank in run.record["ranks"]] == [1, 7]
+
+
+def test_an_echo_alone_ends_the_job_too(train):
+    """When no other cause comes, the rank that lost its connection ends the others."""
+    script = """
+        import os, time
+        if os.environ["RANK"] == "0":
+            raise RuntimeError("Connection reset by peer")
+        time.sleep(60)
+    """
+    run = train(script, **TWO)
+    started = time.monotonic()
+    assert run.finish() == 1
+    assert time.monotonic() - started < 12
+    assert run.failure[0] == "RuntimeError: Connection reset by peer"
+
+
 def test_a_leftover_process_does_not_hold_the_job(train):
     """A helper that keeps the script's output open is ended, and the status is the script's."""
     run = train("import os\nos.system('sleep 300 & echo $!')\nraise SystemExit(5)", **PLAIN)

@@ -41,6 +41,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _train(words: list[str]) -> int:
+    if words[:1] in (["--help"], ["-h"]):
+        return _help([])
     from muster.train import train  # noqa: PLC0415  (each command imports what it needs)
 
     return train(words, with_own_venv(os.environ))
@@ -95,7 +97,15 @@ def _become(words: list[str]) -> NoReturn:
     try:
         os.execvp(words[0], words)
     except OSError as error:
-        print(f"muster: {words[0]}: {error.strerror} (see muster --help)", file=sys.stderr)
+        print(f"muster: {_cannot_run(words[0], error)}", file=sys.stderr)
         raise SystemExit(
             _NOT_FOUND if isinstance(error, FileNotFoundError) else _NOT_EXECUTABLE
         ) from None
+
+
+def _cannot_run(word: str, error: OSError) -> str:
+    if word.endswith((".py", ".sh")):
+        return f"{word} is no command; to run a script: muster train {word}"
+    if isinstance(error, FileNotFoundError):
+        return f"{word}: neither a command of muster nor a program here (see muster --help)"
+    return f"{word}: {error.strerror} (see muster --help)"

@@ -168,6 +168,13 @@ TABLE: dict[str, Setting] = {
         "seconds",
         "Time for the other ranks to end after one has failed.",
     ),
+    "gloo_pause_s": Setting(
+        "MUSTER_GLOO_PAUSE_S",
+        _seconds,
+        0.1,
+        "seconds",
+        "How long a rank with threads of gloo waits for them at its end (training/gloo.py).",
+    ),
     "python": Setting(
         "MUSTER_PYTHON",
         str,
@@ -198,6 +205,7 @@ class Settings:
     exec_only: bool
     stop_grace_s: float
     abort_grace_s: float
+    gloo_pause_s: float
     python: str | None
 
 

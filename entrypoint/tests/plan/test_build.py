@@ -92,8 +92,8 @@ def test_plain(plan):
 @pytest.mark.parametrize(
     ("env", "reserved", "launcher", "source"),
     [
-        ({}, {}, "torchrun", "the image's default"),
-        ({"MUSTER_DEFAULT_LAUNCHER": "plain"}, {}, "plain", "the image's default"),
+        ({}, {}, "torchrun", "the default"),
+        ({"MUSTER_DEFAULT_LAUNCHER": "plain"}, {}, "plain", "the default"),
         (
             {"MUSTER_DEFAULT_LAUNCHER": "plain"},
             {"sagemaker_torch_distributed_enabled": "true"},
@@ -113,7 +113,7 @@ def test_plain(plan):
             {"MUSTER_DEFAULT_LAUNCHER": "plain"},
             {"sagemaker_torch_distributed_enabled": "false"},
             "plain",
-            "the image's default",
+            "the default",
         ),
         (
             {"MUSTER_LAUNCHER": "plain"},

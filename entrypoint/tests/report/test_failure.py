@@ -115,7 +115,25 @@ def test_a_long_detail_is_cut_from_the_top():
     lines = [f'  File "train.py", line {number}' for number in range(100)]
     kept = failure_text(cause(detail="\n".join(lines))).splitlines()[2:]
     assert 10 < len(kept) < 100
-    assert kept == lines[-len(kept) :]
+    assert kept == ["…", *lines[-len(kept) + 1 :]]
+
+
+def test_the_users_own_frames_come_before_torchs():
+    """Of an error inside a library the line that the user can change is kept, and the last."""
+    library = '  File "/opt/venv/lib/python3.11/site-packages/torch/nn/x.py", line {}, in forward'
+    trace = ["Traceback (most recent call last):"]
+    trace += ['  File "/opt/ml/code/train.py", line 3, in <module>', "    fit()", "    ^^^^^"]
+    for number in range(30):
+        trace += [library.format(number), f"    return call_{number}()", "           ^^^^^^^"]
+    text = failure_text(cause("RuntimeError: shapes", detail="\n".join(trace)))
+    assert text.splitlines()[2:] == [
+        "Traceback (most recent call last):",
+        '  File "/opt/ml/code/train.py", line 3, in <module>',
+        "    fit()",
+        "…",
+        library.format(29),
+        "    return call_29()",
+    ]
 
 
 def test_a_long_message_leaves_the_place():
@@ -184,4 +202,8 @@ def test_cutting_the_start(lines: list[str], limit: int):
     """A text cut from the top fits, and consists of the last whole lines."""
     kept = cut_start("\n".join(lines), limit)
     assert len(utf8(kept)) <= max(0, limit)
-    assert kept.splitlines() == lines[len(lines) - len(kept.splitlines()) :]
+    last = kept.splitlines()
+    if last != lines:
+        assert last[:1] in ([], ["…"])  # The cut is marked.
+        del last[:1]
+    assert last == lines[len(lines) - len(last) :]

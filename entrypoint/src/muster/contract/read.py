@@ -38,7 +38,9 @@ def read_contract(
     cluster = resources.read_resources(resource_config, fallback_host=socket.gethostname())
     machine = look_at_machine(env)
     interface, note = resources.choose_interface(resource_config, machine)
-    program, source, conflict = _program(settings, reserved, command_line)
+    # `docker run IMAGE train --epochs 3` with the script named elsewhere: only arguments.
+    named = [word for word in command_line[:1] if not word.startswith("-")]
+    program, source, conflict = _program(settings, reserved, named)
     level, odd_level = _log_level(settings, reserved)
     return Job(
         name=settings.job_name or reserved.get("sagemaker_job_name") or "local",
@@ -54,7 +56,7 @@ def read_contract(
         channels=_channels(input_data, paths),
         program=program,
         program_source=source,
-        program_args=tuple(command_line[1:]),
+        program_args=tuple(command_line[len(named) :]),
         # The hyperparameter wins: it is this job's, the variable may be the image's.
         submit_directory=reserved.get("sagemaker_submit_directory") or settings.submit_directory,
         resource_config=resource_config,

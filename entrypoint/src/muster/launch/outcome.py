@@ -89,7 +89,7 @@ def _root(failed: Sequence[RankEnd]) -> RankEnd:
     """The earliest failure that is neither our doing nor an echo of another."""
 
     def order(end: RankEnd) -> tuple[bool, bool, float]:
-        return _is_ours(end), _is_consequence(end), _failed_at(end)
+        return _is_ours(end), is_consequence(end), _failed_at(end)
 
     return min(failed, key=order)
 
@@ -103,7 +103,8 @@ def _is_ours(end: RankEnd) -> bool:
     return bool(end.signalled) and _failed_at(end) >= end.signalled_time
 
 
-def _is_consequence(end: RankEnd) -> bool:
+def is_consequence(end: RankEnd) -> bool:
+    """Whether a rank's failure speaks of another's: it may have come before the other's end."""
     text = end.error.headline if end.error else " ".join(end.stderr_tail[-3:])
     return any(phrase in text.lower() for phrase in _CONSEQUENCES)
 

@@ -10,18 +10,23 @@ from __future__ import annotations
 import selectors
 import signal
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from muster.launch import children
+from muster.launch.outcome import is_consequence
 from muster.launch.ranks import Ranks
 from muster.launch.streams import LogPump
 from muster.log import say
+from muster.model import RankEnd
 from muster.signals import STOPPING, Inbox
 
 _DRAIN_S = 2.0
 """How long the last output may take; after that a leftover process is holding the pipe."""
 _LAUNCHER_S = 0.5
 """What a launcher gets to end by itself once its ranks are over (mpirun would take 4 s)."""
+_SETTLE_S = 2.0
+"""How long the real cause may come after its echo."""
 _BARRIER_S = 330.0
 """The same when other hosts may still be training: torchrun's own exit barrier takes up to
 300 s, and on the leader it keeps the store alive that the others' ranks use."""
@@ -59,6 +64,7 @@ class Supervisor:
         self._pump = pump
         self._limits = limits
         self._kill_at: float | None = None
+        self._settled_at: float | None = None
         self._ending = False
         self._selector = selectors.DefaultSelector()
         self._selector.register(inbox, selectors.EVENT_READ, self._on_signals)
@@ -76,7 +82,8 @@ class Supervisor:
             key.data()
 
     def _patience(self) -> float | None:
-        return None if self._kill_at is None else max(0.0, self._kill_at - time.monotonic())
+        pending = self._settled_at if not self._ending else self._kill_at
+        return None if pending is None else max(0.0, pending - time.monotonic())
 
     def _over(self) -> bool:
         """Whether no rank lives and none can come any more."""
@@ -91,10 +98,8 @@ class Supervisor:
             if rank.code == 0 and not self._ending:
                 # Held back, the launcher would wait for it; a good end harms nobody.
                 rank.release()
-            elif rank.code and not self._ending:
-                others = ": ending the others" if self._ranks.living else ""
-                say(f"rank {rank.rank} failed{others}")
-                self._end_all(signal.SIGTERM, self._limits.abort_grace)
+        if not self._ending:
+            self._judge_failures([end for end in self._ranks.ends() if end.code])
         if self._launcher.ended and self._ranks.living and not self._ending:
             say("the launcher ended before its ranks: ending them")
             self.launcher_left = True
@@ -104,6 +109,23 @@ class Supervisor:
             for rank in self._ranks.living:
                 say(f"rank {rank.rank} did not end in time: killing it")
                 rank.signal(signal.SIGKILL, group=True)
+
+    def _judge_failures(self, failed: Sequence[RankEnd]) -> None:
+        """Ends the others when a rank has failed; at once, unless it may be an echo.
+
+        A rank whose connection broke may end before the one that broke it, which is still
+        shutting down. Ended by us then, that one would lose its own status.
+        """
+        now = time.monotonic()
+        if failed and self._settled_at is None:
+            echo = all(is_consequence(end) for end in failed)
+            self._settled_at = now + (_SETTLE_S if echo else 0.0)
+        elif failed and not all(is_consequence(end) for end in failed):
+            self._settled_at = now
+        if self._settled_at is not None and now >= self._settled_at:
+            others = ": ending the others" if self._ranks.living else ""
+            say(f"rank {failed[0].rank} failed{others}")
+            self._end_all(signal.SIGTERM, self._limits.abort_grace)
 
     def _end_all(self, number: int, grace: float) -> None:
         self._ending = self._ranks.closed = True

@@ -32,7 +32,8 @@ def make_hosts(options: Options, folder: str) -> list[LocalHost]:
         ContractError: a channel's folder does not exist.
     """
     if not os.path.isfile(options.script):
-        raise CodeError(f"the script {options.script} does not exist")
+        what = "is a folder" if os.path.isdir(options.script) else "does not exist"
+        raise CodeError(f"the script {options.script} {what}")
     for name, source in options.channels:
         if not re.fullmatch(r"[A-Za-z0-9._-]+", name) or name.strip(".") == "":
             raise ContractError(f"channel {name!r}: a name takes letters, digits, dots, - and _")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NoReturn
 
 _MOST_HOSTS = 254
 
@@ -40,8 +41,17 @@ def parse(words: Sequence[str]) -> Options:
     )
 
 
+class _Parser(argparse.ArgumentParser):
+    """With the one hint that everybody needs once."""
+
+    def error(self, message: str) -> NoReturn:
+        if message.startswith("unrecognized arguments"):
+            message += " (what is for the script goes behind --)"
+        super().error(message)
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="muster local",
         usage="muster local SCRIPT [options] [-- ARGS for the script]",
         description="Runs a training job of several hosts on this machine, without Docker and AWS.",
@@ -79,11 +89,10 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _count(text: str) -> int:
-    number = int(text)
-    if not 1 <= number <= _MOST_HOSTS:
-        message = f"must be 1 to {_MOST_HOSTS}"
+    if not text.isdecimal() or not 1 <= int(text) <= _MOST_HOSTS:
+        message = f"{text!r}: must be 1 to {_MOST_HOSTS}"
         raise argparse.ArgumentTypeError(message)
-    return number
+    return int(text)
 
 
 def _pair(text: str) -> tuple[str, str]:

@@ -20,6 +20,8 @@ from muster.local.options import Options
 from muster.log import say
 from muster.signals import STOPPING, Inbox
 
+_STOP_S = 130.0
+"""What the hosts get after a signal: a little more than SageMaker gives."""
 _ABORT_S = 15.0
 """What the other hosts get after one has failed: their ranks' own grace time, and a little."""
 
@@ -59,7 +61,9 @@ def run_hosts(
         timeout = None if kill_at is None else max(0.0, kill_at - time.monotonic())
         select.select([inbox], [], [], timeout)
         for number in inbox.read():
-            if number in STOPPING:
+            if number in STOPPING and kill_at is None:
+                # They end by themselves now, each in its own time: no host is to blame.
+                kill_at = time.monotonic() + _STOP_S
                 _signal(living, number)
         for run in living:
             if run.process.poll() is not None:
@@ -112,7 +116,7 @@ def _host_env(
             "SAGEMAKER_SUBMIT_DIRECTORY": os.path.dirname(os.path.abspath(options.script)),
             "TRAINING_JOB_NAME": os.path.basename(os.path.dirname(hosts[index].paths.base)),
             "MUSTER_NPROC": str(options.nproc),
-            "MUSTER_LAUNCHER": options.launcher or env.get("MUSTER_LAUNCHER", ""),
+            **({"MUSTER_LAUNCHER": options.launcher} if options.launcher else {}),
             "MUSTER_ADDRESSES": ",".join(f"{host.name}={host.address}" for host in hosts),
         }
     )

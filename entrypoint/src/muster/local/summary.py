@@ -9,6 +9,7 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from muster.local.process import HostRun
 
@@ -23,14 +24,14 @@ def print_summary(runs: Sequence[HostRun], folder: str) -> None:
         ranks = ", ".join(f"{r['rank']}:{r['status']}" for r in record.get("ranks", []))
         reason = "" if run.status == 0 else _reason(run, record)
         style = "red" if run.status else None
-        table.add_row(
-            run.host.name, ranks, str(run.status), f"{run.seconds:.1f}", reason, style=style
-        )
+        # A Text, because rich would take brackets in an error's message for its own markup.
+        cells = (run.host.name, ranks, str(run.status), f"{run.seconds:.1f}", reason)
+        table.add_row(*(Text(cell) for cell in cells), style=style)
     console = Console()
     console.print(table)
     models = sorted(os.listdir(os.path.join(folder, "model")))
-    console.print(f"model: {', '.join(models) or 'nothing was written'}", highlight=False)
-    console.print(f"all files: {folder}", highlight=False, soft_wrap=True)
+    console.print(Text(f"model: {', '.join(models) or 'nothing was written'}"))
+    console.print(Text(f"all files: {folder}"), soft_wrap=True)
 
 
 def _record(run: HostRun) -> dict[str, Any]:

@@ -68,10 +68,15 @@ def make_plan(
             *job.notes,
             *remarks,
             f"launcher {launcher} ({source})",
-            f"{topology.nproc} rank(s) a host ({topology.nproc_source})",
-            "set because unset: " + " ".join(f"{name}={value}" for name, value in env.items()),
+            f"ranks a host: {topology.nproc} ({topology.nproc_source})",
+            *_defaults(env),
         ),
     )
+
+
+def _defaults(env: Mapping[str, str]) -> tuple[str, ...]:
+    values = " ".join(f"{name}={value}" for name, value in env.items())
+    return (f"set because unset: {values}",) if values else ()
 
 
 def _choose_launcher(job: Job, code: Code, settings: Settings) -> tuple[str, str]:
@@ -96,7 +101,7 @@ def _named_launcher(job: Job, code: Code, settings: Settings) -> tuple[str, str]
     if not code.entry.endswith(".py"):
         # It most likely starts ranks itself; under torchrun each of its ranks would.
         return "cluster", "the entry point is no Python file, and the job names none"
-    return settings.default_launcher, "the image's default"
+    return settings.default_launcher, "the default"
 
 
 def _master_addr(world: tuple[str, ...], settings: Settings) -> str:

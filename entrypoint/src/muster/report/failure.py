@@ -7,6 +7,7 @@ root cause is line 1, line 2 is for programs, and only then comes where and what
 from __future__ import annotations
 
 from muster.model import Cause
+from muster.report.traceback import CUT, user_frames
 
 LIMIT = 1024
 """Bytes of the whole text. Bytes, not characters: nobody says which of them the platform counts."""
@@ -15,7 +16,6 @@ _HEADLINE = 320
 _MORE = 200
 _REMEDY = 240
 _USER_TEXT = 400
-_CUT = "…"
 
 
 def failure_text(cause: Cause, written_by_user: str = "") -> str:
@@ -32,7 +32,7 @@ def failure_text(cause: Cause, written_by_user: str = "") -> str:
     remedy = cut_end(cause.remedy.strip(), min(_REMEDY, LIMIT - _size("\n".join(head)) - 4))
     more = cut_end(rest, min(_MORE, LIMIT - _size("\n".join([*head, remedy])) - 4))
     # The traceback ends with the message, which has been told: what is left is the place.
-    place = cause.detail.strip().removesuffix(cause.headline.strip())
+    place = user_frames(cause.detail.strip().removesuffix(cause.headline.strip()))
     room = LIMIT - _size("\n".join([*head, more, remedy])) - 4
     parts = [*head, more, cut_start(place.strip(), room), remedy]
     return "\n".join(part for part in parts if part) + "\n"
@@ -61,18 +61,18 @@ def cut_end(text: str, limit: int) -> str:
     """`text` in at most `limit` bytes, its end cut."""
     if _size(text) <= limit:
         return text
-    room = limit - _size(_CUT)
-    return _encode(text)[:room].decode("utf-8", "ignore") + _CUT if room >= 0 else ""
+    room = limit - _size(CUT)
+    return _encode(text)[:room].decode("utf-8", "ignore") + CUT if room >= 0 else ""
 
 
 def cut_start(text: str, limit: int) -> str:
-    """The last whole lines of `text` in at most `limit` bytes."""
-    kept: list[str] = []
-    for line in reversed(text.splitlines()):
-        if _size("\n".join([line, *kept])) > limit:
-            break
-        kept.insert(0, line)
-    return "\n".join(kept)
+    """The last whole lines of `text` in at most `limit` bytes; a `…` stands for the others."""
+    lines = text.splitlines()
+    if _size(text) <= limit:
+        return text
+    while lines and _size("\n".join([CUT, *lines])) > limit:
+        del lines[0]
+    return "\n".join([CUT, *lines]) if lines else ""
 
 
 def _encode(text: str) -> bytes:

@@ -58,7 +58,7 @@ def _said(path: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        say(f"{path} can't be written: {error.strerror}")
+        say(f"{path} can't be made or written: {error.strerror}")
 
 
 def _last_words(cause: Cause) -> str:

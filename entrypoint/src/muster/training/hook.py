@@ -14,6 +14,8 @@ import os
 import sys
 from types import TracebackType
 
+from muster.training.gloo import let_threads_finish
+
 _FOLDER = os.environ.get("MUSTER_ERROR_DIR", "")
 _LIMIT = 8000
 """Characters of the message and of the traceback's end that are kept. The failure file has 1024."""
@@ -27,6 +29,8 @@ def install() -> None:
     """
     if not _FOLDER or any(a.startswith("from multiprocessing") for a in sys.orig_argv):
         return
+    # Registered first of all, so called last of all.
+    atexit.register(let_threads_finish)
     pid = os.getpid()
     previous = sys.excepthook
 
