@@ -15,7 +15,7 @@ TORCH_INDEX ?= $(if $(PIP_FIND_LINKS),,https://download.pytorch.org/whl/cpu)
 PIP := $(BIN)/pip install --quiet --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-full lint format images engine venv dev clean
+.PHONY: help run test test-full lint format images images-test reference engine venv dev clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /|/' | column -t -s '|'
@@ -49,6 +49,9 @@ images: ## Build all CPU images of this commit
 # Beside them, where a stand-in base was used, the same on a look-alike of the default base.
 images-test:
 	scripts/images build --look-alike cpu
+
+reference: venv ## Write docs/reference.md from the tables in the code
+	$(BIN)/python scripts/reference
 
 engine: ## Make sure that a Docker engine answers; on Debian, as root, install and start one
 	scripts/engine

@@ -162,6 +162,8 @@ class Code:
     directory: str
     entry: str
     command: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+    """What was found odd, one line each."""
 
 
 @dataclass(frozen=True)

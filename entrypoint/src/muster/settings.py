@@ -220,6 +220,25 @@ def read_settings(env: Mapping[str, str]) -> Settings:
     return Settings(**values)
 
 
+def misspelt(env: Mapping[str, str]) -> tuple[str, ...]:
+    """A line for each MUSTER_ variable that is none but looks like one. Pure.
+
+    Others may be somebody else's: builds and tests have MUSTER_ variables too.
+    """
+    known = {setting.variable for setting in TABLE.values()}
+    unknown = [name for name in sorted(env) if name.startswith("MUSTER_") and name not in known]
+    if not unknown:
+        return ()
+    import difflib  # noqa: PLC0415  (3 ms, for a rare case)
+
+    near = {name: difflib.get_close_matches(name, known, n=1, cutoff=0.9) for name in unknown}
+    return tuple(
+        f"unknown variable {name}: did you mean {names[0]}?"
+        for name, names in near.items()
+        if names
+    )
+
+
 def _read(setting: Setting, env: Mapping[str, str]) -> Any:
     text = env.get(setting.variable, "")
     if not text:

@@ -9,7 +9,7 @@ from typing import Any
 from muster.contract import files, hyperparameters, resources
 from muster.contract.machine import look_at_machine
 from muster.model import Channel, Job, Paths
-from muster.settings import Settings
+from muster.settings import Settings, misspelt
 
 _INFO = 20
 
@@ -65,7 +65,7 @@ def read_contract(
         framework_params=split.framework,
         region=reserved.get("sagemaker_region") or settings.region or "",
         log_level=level,
-        notes=tuple(line for line in (note, conflict, odd_level) if line),
+        notes=(*misspelt(env), *(line for line in (note, conflict, odd_level) if line)),
     )
 
 

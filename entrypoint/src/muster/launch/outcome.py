@@ -42,6 +42,13 @@ _SIGNAL_REMEDY: dict[int, str] = {
 }
 
 
+_THREADS_LEFT = "terminate called without an active exception"
+_THREADS_REMEDY = (
+    "Native threads outlived Python. With torch and gloo, put time.sleep(0.1) behind "
+    "destroy_process_group(); what the script had saved by then is whole."
+)
+
+
 @dataclass(frozen=True)
 class LauncherEnd:
     """How the launcher ended: its code, or -n for signal n, and its last lines on stderr."""
@@ -131,6 +138,8 @@ def _explain_signal(host: str, end: RankEnd) -> Cause:
         headline = f"the script was killed by {_name(number)}"
     detail = "\n".join(end.stderr_tail[-_DETAIL_LINES:])
     remedy = "" if end.signalled else _SIGNAL_REMEDY.get(number, "")
+    if number == signal.SIGABRT and any(_THREADS_LEFT in line for line in end.stderr_tail[-3:]):
+        remedy = _THREADS_REMEDY
     return Cause(headline, "signal", end.status, host, end.rank, detail, remedy)
 
 

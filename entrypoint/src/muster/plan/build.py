@@ -66,6 +66,7 @@ def make_plan(
         ),
         notes=(
             *job.notes,
+            *code.notes,
             *remarks,
             f"launcher {launcher} ({source})",
             f"ranks a host: {topology.nproc} ({topology.nproc_source})",

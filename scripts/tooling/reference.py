@@ -1,0 +1,73 @@
+"""scripts/reference: docs/reference.md, from the harness's own tables. Needs muster installed: make reference."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from muster.errors import STATUS_OF_KIND
+from muster.plan.reserved import TABLE as RESERVED
+from muster.settings import TABLE as SETTINGS
+
+PATH = Path(__file__).resolve().parents[2] / "docs" / "reference.md"
+HEAD = """# Reference
+
+Made from the tables in the code by `make reference`.
+
+## Variables
+
+Set in the image, with `docker run --env`, or as an Estimator's `environment`. A variable that is set
+but empty counts as not set.
+
+"""
+STATUSES = """
+## Exit statuses
+
+A script's own status passes through, and so does 128 + n for signal n. These are the harness's own;
+`kind` in the second line of the failure file tells them from a script's.
+
+"""
+KEYS = """
+## Reserved hyperparameters
+
+What SageMaker's SDKs send for the container. None reaches the script. An unknown key with `sagemaker_`
+is ignored with a line in the log, or refused where it looks like a misspelt one.
+
+"""
+
+
+def table(titles: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """Return a Markdown table. Pure."""
+    lines = [tuple(titles), *(tuple(row) for row in rows)]
+    lines.insert(1, tuple("---" for _ in lines[0]))
+    return "".join("| " + " | ".join(line) + " |\n" for line in lines)
+
+
+def text() -> str:
+    """Return the page. Pure."""
+    settings = (
+        (f"`{row.variable}`", row.accepts, _shown(row.default), row.meaning, row.since)
+        for row in SETTINGS.values()
+    )
+    statuses = ((str(status), kind) for kind, status in STATUS_OF_KIND.items())
+    keys = ((f"`{key}`", row.treatment, row.why) for key, row in RESERVED.items())
+    return (
+        HEAD
+        + table(("variable", "takes", "default", "what it is for", "since"), settings)
+        + STATUSES
+        + table(("status", "kind"), statuses)
+        + KEYS
+        + table(("hyperparameter", "here", "as what, or why"), keys)
+    )
+
+
+def _shown(default: object) -> str:
+    if default is None or default == {}:
+        return ""
+    return f"`{int(default) if isinstance(default, bool) else default}`"
+
+
+def main() -> int:
+    """Write the page. Effects: docs/reference.md."""
+    PATH.write_text(text(), encoding="utf-8")
+    return 0
