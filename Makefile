@@ -36,7 +36,7 @@ lint: dev ## Style, types, the direction of imports, Dockerfiles, shell
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	PYTHONPATH=entrypoint/src $(BIN)/lint-imports
-	$(BIN)/hadolint images/*/Dockerfile
+	$(BIN)/hadolint images/*/Dockerfile examples/*/Dockerfile
 	$(BIN)/shellcheck .ci/run
 
 format: dev ## Format the code

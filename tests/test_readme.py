@@ -7,6 +7,7 @@ import subprocess
 
 import pytest
 import readme
+from engine import docker
 
 # `make test` is what runs this test. `make images` has run before it, and runs once more here,
 # when there is nothing left to build.
@@ -17,6 +18,7 @@ EXPECTED = {
     ".venv/bin/muster local": r"^test_accuracy=0\.[89]",
     ".venv/bin/muster plan": r"runs: .*torchrun --nnodes=1",
     "docker run --rm --shm-size=1g": r"^test_accuracy=0\.9[5-9]",
+    "docker build -f examples/extend/Dockerfile": r"naming to docker.io/library/my-training",
     "docker run --rm muster/ddp:cpu torchrun --help": r"--nproc-per-node",
 }
 
@@ -52,3 +54,17 @@ def test_a_command_of_the_readme_does_what_it_says(command, root):
 def test_the_first_commands_are_the_two():
     """A newcomer meets `make run` and `make test` before anything else."""
     assert [block.strip() for block in readme.blocks("bash")][:2] == ["make run", "make test"]
+
+
+@pytest.mark.docker
+def test_an_image_of_ones_own_trains(root, digits, tmp_path):
+    """examples/extend/Dockerfile gives an image that trains its own code, and keeps the rest."""
+    tag = "muster-test/extended:latest"
+    docker("build", "-q", "-f", f"{root}/examples/extend/Dockerfile", "-t", tag, f"{root}/examples")
+    try:
+        words = ["run", "--rm", "--network", "none", "-v", f"{digits}:/opt/ml/input/data/training"]
+        done = docker(*words, "-v", f"{tmp_path}:/opt/ml/model", tag, "train", "--epochs", "3")
+        assert re.search(r"^test_accuracy=0\.[89]", done.stdout, re.MULTILINE), done.stdout
+        assert (tmp_path / "model.pt").exists()
+    finally:
+        docker("rmi", tag, check=False)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muster.errors import ContractError
-from muster.settings import TABLE, Settings, read_settings
+from muster.settings import TABLE, Settings, misspelt, read_settings
 
 BAD = [
     ("MUSTER_NPROC", "0"),
@@ -97,3 +97,9 @@ def test_any_environment_is_read_or_refused(env: dict[str, str]):
     """Whatever the variables hold, the answer is settings or a ContractError."""
     with contextlib.suppress(ContractError):
         assert len(dataclasses.astuple(read_settings(env))) == len(TABLE)
+
+
+def test_a_misspelt_variable_is_told():
+    """A typing error in a variable's name is not passed over; others' variables are."""
+    env = {"MUSTER_NPROCS": "2", "MUSTER_BASE_IMAGE": "x", "MUSTER_NPROC": "2", "PATH": "/bin"}
+    assert misspelt(env) == ("unknown variable MUSTER_NPROCS: did you mean MUSTER_NPROC?",)

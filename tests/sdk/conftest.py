@@ -26,8 +26,6 @@ def no_aws(tmp_path) -> dict[str, str]:
     return {
         **os.environ,
         "SAGEMAKER_USER_CONFIG_OVERRIDE": str(config),
-        "AWS_ACCESS_KEY_ID": "none",
-        "AWS_SECRET_ACCESS_KEY": "none",
         "AWS_EC2_METADATA_DISABLED": "true",
         "AWS_DEFAULT_REGION": "us-east-1",
     }

@@ -9,13 +9,26 @@ from pathlib import Path
 
 import pytest
 import readme
+from engine import docker
 
 pytestmark = pytest.mark.docker
 
-SCRIPT = Path(__file__).parent / "scripts" / "estimator_v2.py"
+
+@pytest.fixture
+def scratch(tmp_path):
+    """A folder for the SDK's temporary files; its containers are removed after the test."""
+    folder = tmp_path / "scratch"
+    folder.mkdir()
+    yield folder
+    # Compose leaves them behind, stopped; each project is named after its folder.
+    for project in folder.iterdir():
+        label = f"label=com.docker.compose.project={project.name}"
+        containers = docker("ps", "-aq", "--filter", label).stdout.split()
+        if containers:
+            docker("rm", "-f", "-v", *containers)
 
 
-def test_estimator_trains_on_two_local_instances(sdk_v2, no_aws, tmp_path, digits, root):
+def test_estimator_trains_on_two_local_instances(sdk_v2, no_aws, tmp_path, scratch, digits, root):
     """The README's Estimator, with image_uri, entry_point, two instances and local mode, trains
     the digits above 0.95 and gives a model archive."""
     (snippet,) = readme.blocks("python")
@@ -23,9 +36,9 @@ def test_estimator_trains_on_two_local_instances(sdk_v2, no_aws, tmp_path, digit
     snippet = snippet.replace("file://build/digits", f"file://{digits}")
     (tmp_path / "snippet.py").write_text(snippet, encoding="utf-8")
     done = subprocess.run(
-        [sdk_v2, SCRIPT, tmp_path / "snippet.py", tmp_path / "root"],
+        [sdk_v2, tmp_path / "snippet.py"],
         cwd=root,
-        env=no_aws,
+        env={**no_aws, "TMPDIR": str(scratch)},
         capture_output=True,
         text=True,
         timeout=240,
