@@ -73,3 +73,12 @@ def test_hyperparameters_arrive_byte_for_byte(tmp_path, code):
             '"--lr", "1e-3", "--note", "a b", "--sdk", "quoted by the SDK"], false]'
         )
         assert expected in cluster.hosts[0].output
+
+
+def test_threads_follow_the_containers_share_of_time(tmp_path, code):
+    """With `--cpus=1` a rank gets one thread, however many cores the machine has."""
+    script = "import os; print(os.environ['OMP_NUM_THREADS'], os.environ['SM_NUM_CPUS'])"
+    job = Job(tmp_path, code=code(script), program="train.py", options=("--cpus=1",))
+    with Cluster(job) as cluster:
+        assert cluster.run() == [0]
+        assert re.search(r"^1 1$", cluster.hosts[0].output, re.MULTILINE)

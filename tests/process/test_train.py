@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import time
@@ -249,3 +250,21 @@ def test_a_long_path_for_temporary_files_is_no_obstacle(train, tmp_path):
     run = train("print('trained')", TMPDIR=str(long), **PLAIN)
     assert run.finish() == 0, run.err
     assert run.out == "trained\n"
+
+
+def test_a_variable_too_long_for_linux_is_a_file(train, tmp_path):
+    """SageMaker's own limits allow an SM_HPS of 250,000 characters: the script starts, and can
+    read it."""
+    script = """
+        import json, os
+        print(len(json.load(open(os.environ["SM_HPS_FILE"]))), "SM_HPS" in os.environ)
+        print(len(os.environ["SM_HP_K7"]))
+    """
+    config = tmp_path / "ml" / "input" / "config"
+    config.mkdir(parents=True)
+    sent = {f"k{i}": "x" * 2500 for i in range(100)}
+    (config / "hyperparameters.json").write_text(json.dumps(sent))
+    run = train(script, MUSTER_ARGS="none", **PLAIN)
+    assert run.finish() == 0, run.err
+    assert run.out == "100 False\n2500\n"
+    assert "SM_HPS is longer than a variable may be" in run.err

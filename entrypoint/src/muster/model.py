@@ -114,6 +114,8 @@ class Machine:
     cpus: int
     gpus: int
     interfaces: tuple[str, ...]
+    routed: str = ""
+    """The interface of the default route; empty when there is none."""
 
 
 @dataclass(frozen=True)

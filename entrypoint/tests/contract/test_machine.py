@@ -3,13 +3,13 @@ import os
 import pytest
 
 from muster.contract import machine
-from muster.contract.machine import look_at_machine
+from muster.contract.machine import look_at_machine, routed_interface, usable_cpus
 
 
 def test_this_machine():
     """Processors are those that this process may use, and the loopback interface is seen."""
     seen = look_at_machine({})
-    assert seen.cpus == len(os.sched_getaffinity(0))
+    assert 1 <= seen.cpus <= len(os.sched_getaffinity(0))
     assert "lo" in seen.interfaces
 
 
@@ -44,3 +44,39 @@ def test_visible_gpus(monkeypatch, chosen: str | None, count: int):
     monkeypatch.setattr(machine, "_nvml_count", lambda: 4)
     env = {} if chosen is None else {"CUDA_VISIBLE_DEVICES": chosen}
     assert look_at_machine(env | {"NVIDIA_VISIBLE_DEVICES": "void"}).gpus == count
+
+
+@pytest.mark.parametrize(
+    ("files", "count"),
+    [
+        ({"cpu.max": "100000 100000"}, 1),
+        ({"cpu.max": "50000 100000"}, 1),
+        ({"cpu.max": "max 100000"}, None),
+        ({"cpu.max": ""}, None),
+        ({"cpu/cpu.cfs_quota_us": "100000", "cpu/cpu.cfs_period_us": "100000"}, 1),
+        ({"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, None),
+        ({"cpu/cpu.cfs_quota_us": "99000000", "cpu/cpu.cfs_period_us": "100000"}, None),
+        ({}, None),
+    ],
+)
+def test_a_share_of_time_counts(tmp_path, files: dict[str, str], count: int | None):
+    """`docker run --cpus` limits the processors that count, under both versions of cgroups."""
+    for name, text in files.items():
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(f"{text}\n")
+    visible = len(os.sched_getaffinity(0))
+    assert usable_cpus(str(tmp_path)) == (visible if count is None else min(count, visible))
+
+
+def test_the_interface_of_the_default_route(tmp_path):
+    """Of several interfaces the one with the default route is known; without a route none is."""
+    titles = "Iface Destination Gateway Flags RefCnt Use Metric Mask MTU Window IRTT"
+    local = "docker0 000012C6 00000000 0001 0 0 0 00FFFFFF 0 0 0"
+    default = "ens5 00000000 0100A8C0 0003 0 0 0 00000000 0 0 0"
+    table = tmp_path / "route"
+    table.write_text(f"{titles}\n{local}\n{default}\n")
+    assert routed_interface(str(table)) == "ens5"
+    table.write_text(f"{titles}\n{local}\n")
+    assert routed_interface(str(table)) == ""
+    assert routed_interface(str(tmp_path / "absent")) == ""

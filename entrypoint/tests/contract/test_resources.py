@@ -204,3 +204,12 @@ def test_interface_that_does_not_exist(present: tuple[str, ...], chosen: str, to
     assert note is not None
     assert "ethwe" in note
     assert note.endswith(told)
+
+
+def test_of_several_interfaces_the_routed_one():
+    """Where the named interface is missing and there is a choice, the default route decides."""
+    several = Machine(cpus=1, gpus=0, interfaces=("docker0", "ens5", "lo"), routed="ens5")
+    chosen, note = choose_interface({"network_interface_name": "ethwe"}, several)
+    assert chosen == "ens5"
+    assert note
+    assert "using ens5" in note

@@ -2,20 +2,56 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping
 
 from muster.model import Machine
 
+_ROUTE_COLUMNS = 11
+
 
 def look_at_machine(env: Mapping[str, str]) -> Machine:
     """The parts of this host that a plan needs. Never raises: what can't be seen isn't there."""
-    return Machine(cpus=_usable_cpus(), gpus=_visible_gpus(env), interfaces=_interfaces())
+    return Machine(usable_cpus(), _visible_gpus(env), _interfaces(), routed_interface())
 
 
-def _usable_cpus() -> int:
-    # The affinity mask, not the machine's count: a container may own a part of it.
-    return len(os.sched_getaffinity(0))
+def usable_cpus(cgroup: str = "/sys/fs/cgroup") -> int:
+    """Processors that this container may use: its affinity mask, and its share of time.
+
+    `docker run --cpus=2` leaves all processors visible and gives the time of two.
+    """
+    visible = len(os.sched_getaffinity(0))
+    quota = _quota(cgroup)
+    return visible if quota is None else max(1, min(visible, math.ceil(quota)))
+
+
+def _quota(cgroup: str) -> float | None:
+    """The time a second that the cgroup has, in seconds; None without a limit."""
+    v2 = _words(f"{cgroup}/cpu.max")
+    v1 = [
+        *_words(f"{cgroup}/cpu/cpu.cfs_quota_us"),
+        *_words(f"{cgroup}/cpu/cpu.cfs_period_us"),
+    ]
+    quota, period, *_ = [*(v2 or v1), "", ""]
+    if not quota.isdecimal() or not period.isdecimal() or int(period) == 0:
+        return None  # `max` in version 2, -1 in version 1.
+    return int(quota) / int(period)
+
+
+def _words(path: str) -> list[str]:
+    try:
+        with open(path, encoding="ascii") as file:
+            return file.read().split()
+    except (OSError, UnicodeDecodeError):
+        return []
+
+
+def routed_interface(table: str = "/proc/net/route") -> str:
+    """The interface of the default route (https://man7.org/linux/man-pages/man5/proc_net.5.html)."""
+    words = _words(table)
+    rows = [words[i : i + _ROUTE_COLUMNS] for i in range(0, len(words), _ROUTE_COLUMNS)]
+    return next((row[0] for row in rows if row[1:2] == ["00000000"]), "")
 
 
 def _visible_gpus(env: Mapping[str, str]) -> int:

@@ -67,14 +67,14 @@ def choose_interface(config: Mapping[str, Any], machine: Machine) -> tuple[str, 
     """The interface between the hosts, and a note when it is not the one that was named.
 
     The file names `ethwe` in some local modes where only `eth0` exists: a name that
-    does not exist here must not reach NCCL or Gloo, so it is replaced by the only
-    other interface, or by nothing when there is a choice.
+    does not exist here must not reach NCCL or Gloo, so it is replaced by the only other
+    interface, by that of the default route where there are several, or by nothing.
     """
     named = str(config.get("network_interface_name") or "")
     if named in machine.interfaces:
         return named, None
     others = [name for name in machine.interfaces if name != "lo"]
-    chosen = others[0] if len(others) == 1 else ""
+    chosen = others[0] if len(others) == 1 else machine.routed
     if not named:
         return chosen, None
     used = chosen or "the system's own choice"

@@ -3,7 +3,8 @@
     shim.py        the parent of each rank: `muster-rank -- python train.py`
     protocol.py    what the shim and the harness say to each other
     ranks.py       the harness's end of those conversations
-    streams.py     the log pump, a thread of its own
+    spill.py       variables too long to be variables, as files
+streams.py     the log pump, a thread of its own
     children.py    starting the launcher, reaping orphans
     supervisor.py  the loop that decides: release, stop, abort, kill
     outcome.py     from how the ranks ended to how the job ended (pure)

@@ -12,6 +12,7 @@ from muster.errors import LaunchError
 from muster.launch import children, protocol
 from muster.launch.outcome import LauncherEnd, decide
 from muster.launch.ranks import Ranks
+from muster.launch.spill import spill
 from muster.launch.streams import LogPump
 from muster.launch.supervisor import Limits, Supervisor
 from muster.model import Outcome, Plan
@@ -54,7 +55,7 @@ def _launch(plan: Plan, settings: Settings, inherited: Mapping[str, str], folder
     pump.start()
     shared_world = plan.launcher != "plain"
     only_rank = 0 if shared_world else plan.node_rank
-    ranks = Ranks(folder, plan.rank_env, pump, _prefix(plan), only_rank)
+    ranks = Ranks(folder, spill(plan.rank_env, lambda: folder), pump, _prefix(plan), only_rank)
     inbox = Inbox()
     inbox.open()
     children.adopt_orphans()
@@ -107,6 +108,7 @@ def replace_by(plan: Plan, inherited: Mapping[str, str]) -> NoReturn:
     os.chdir(plan.cwd)
     before_exec()
     try:
-        os.execvpe(plan.argv[0], plan.argv, {**inherited, **plan.env, **plan.rank_env})
+        rank_env = spill(plan.rank_env, _private_folder)  # Nobody will be left to remove it.
+        os.execvpe(plan.argv[0], plan.argv, {**inherited, **plan.env, **rank_env})
     except OSError as error:
         raise LaunchError(f"{plan.argv[0]} can't be started: {error.strerror}") from error
