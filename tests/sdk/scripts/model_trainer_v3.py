@@ -1,0 +1,54 @@
+"""SDK v3's ModelTrainer in LOCAL_CONTAINER mode, without AWS. Run by test_v3.py.
+
+Arguments: the image, the form (see FORMS), the folder of the code, the channel's folder.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from sagemaker.core.training.configs import Compute, InputData, SourceCode
+from sagemaker.train.distributed import Torchrun
+from sagemaker.train.model_trainer import Mode, ModelTrainer
+
+SCRIPT = "digits_ddp.py"
+ONE_THREAD = {"OMP_NUM_THREADS": "1"}  # Both hosts share this machine's cores.
+
+
+def forms(code: str) -> dict[str, dict[str, object]]:
+    """The arguments that differ from form to form."""
+    return {
+        # The image's own entry point runs, with no argument: muster.
+        "no-source-code": {
+            "hyperparameters": {"sagemaker_program": SCRIPT, "epochs": 12},
+        },
+        # These put their own shell script in the entry point's place.
+        "entry-script": {"source_code": SourceCode(source_dir=code, entry_script=SCRIPT)},
+        "command": {"source_code": SourceCode(source_dir=code, command=f"muster train {SCRIPT}")},
+        "torchrun": {
+            "source_code": SourceCode(source_dir=code, entry_script=SCRIPT),
+            "distributed": Torchrun(process_count_per_node=2),
+        },
+    }
+
+
+def main(image: str, form: str, code: str, training: str) -> None:
+    """Trains; raises when the job fails."""
+    inputs = [InputData(channel_name="training", data_source=training)]
+    if form == "no-source-code":
+        inputs.append(InputData(channel_name="code", data_source=code))
+    trainer = ModelTrainer(
+        training_mode=Mode.LOCAL_CONTAINER,
+        training_image=image,
+        compute=Compute(instance_type="local_cpu", instance_count=1),
+        local_container_root=str(Path.cwd()),
+        base_job_name="digits",
+        environment=ONE_THREAD,
+        **forms(code)[form],
+    )
+    trainer.train(input_data_config=inputs, wait=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
