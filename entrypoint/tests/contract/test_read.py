@@ -123,7 +123,7 @@ def test_a_broken_file_is_named(read, opt_ml, name: str):
         ([], "", "", None, ""),
     ],
 )
-def test_who_names_the_program(  # noqa: PLR0913, PLR0917  (one row of the table)
+def test_who_names_the_program(
     read, opt_ml, words: list[str], variable: str, hyperparameter: str, program: Any, source: str
 ):
     """The command line wins over the variable, which wins over the hyperparameter."""
@@ -215,3 +215,19 @@ def test_a_slash_at_the_end_of_the_base(opt_ml):
     """The folder may be given with a slash at its end."""
     env = {"SAGEMAKER_BASE_DIR": f"{opt_ml.base}/"}
     assert read_contract(read_settings(env), env).paths.base == str(opt_ml.base)
+
+
+def test_options_alone_are_for_the_script_that_is_named_elsewhere(read, opt_ml):
+    """`train --epochs 3` gives arguments; it names no script."""
+    opt_ml.config("hyperparameters", {"sagemaker_program": "train.py"})
+    job = read(words=["--epochs", "3"])
+    assert job.program == "train.py"
+    assert job.program_args == ("--epochs", "3")
+
+
+def test_two_submit_directories_are_told(read, opt_ml):
+    """The job's own wins over the image's, and the log has both."""
+    opt_ml.config("hyperparameters", {"sagemaker_submit_directory": "/job"})
+    job = read({"SAGEMAKER_SUBMIT_DIRECTORY": "/image"})
+    assert job.submit_directory == "/job"
+    assert "submit directory /job wins over SAGEMAKER_SUBMIT_DIRECTORY=/image" in job.notes

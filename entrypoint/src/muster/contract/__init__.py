@@ -3,7 +3,9 @@
 files.py            the JSON files under /opt/ml/input/config
 hyperparameters.py  decoding, and the split between the user's and the reserved
 argv.py             hyperparameters as the script's arguments
-resources.py        hosts, groups, interface
+program.py          which script is meant, and where its code is said to be
+resources.py        hosts, interface
+groups.py           instance groups, and the hosts that train together
 machine.py          what this host has (the only module here that looks at the machine)
 exports.py          the SM_* variables
 read.py             all of it together

@@ -8,6 +8,7 @@ from typing import Any
 
 from muster.contract import files, hyperparameters, resources
 from muster.contract.machine import look_at_machine
+from muster.contract.program import find_program, find_submit_directory
 from muster.model import Channel, Job, Paths
 from muster.settings import Settings, misspelt
 
@@ -28,22 +29,17 @@ def read_contract(
         ContractError: a file can't be understood; the message names it.
     """
     paths = Paths(settings.base_dir.rstrip("/") or "/")
-    hps = files.read_object(paths.config, "hyperparameters.json")
-    resource_config = files.read_object(paths.config, "resourceconfig.json")
-    input_data = files.read_object(paths.config, "inputdataconfig.json")
-    if not input_data and not resource_config:
-        input_data = files.list_folders(paths.data)
+    hps, resource_config, input_data = _read_files(paths)
     split = hyperparameters.split(hps)
-    reserved = split.reserved
     cluster = resources.read_resources(resource_config, fallback_host=socket.gethostname())
     machine = look_at_machine(env)
-    interface, note = resources.choose_interface(resource_config, machine)
-    # `docker run IMAGE train --epochs 3` with the script named elsewhere: only arguments.
-    named = [word for word in command_line[:1] if not word.startswith("-")]
-    program, source, conflict = _program(settings, reserved, named)
-    level, odd_level = _log_level(settings, reserved)
+    interface, other_interface = resources.choose_interface(resource_config, machine)
+    program = find_program(settings, split.reserved, command_line)
+    submit_directory, conflict = find_submit_directory(settings, split.reserved)
+    level, odd_level = _log_level(settings, split.reserved)
+    remarks = (other_interface, program.conflict, conflict, odd_level)
     return Job(
-        name=settings.job_name or reserved.get("sagemaker_job_name") or "local",
+        name=settings.job_name or split.reserved.get("sagemaker_job_name") or "local",
         paths=paths,
         current_host=cluster.current_host,
         hosts=cluster.hosts,
@@ -52,21 +48,29 @@ def read_contract(
         groups=cluster.groups,
         interface=interface,
         hyperparameters=split.user,
-        reserved=reserved,
+        reserved=split.reserved,
         channels=_channels(input_data, paths),
-        program=program,
-        program_source=source,
-        program_args=tuple(command_line[len(named) :]),
-        # The hyperparameter wins: it is this job's, the variable may be the image's.
-        submit_directory=reserved.get("sagemaker_submit_directory") or settings.submit_directory,
+        program=program.name,
+        program_source=program.source,
+        program_args=program.arguments,
+        submit_directory=submit_directory,
         resource_config=resource_config,
         input_data_config=input_data,
         machine=machine,
         framework_params=split.framework,
-        region=reserved.get("sagemaker_region") or settings.region or "",
+        region=split.reserved.get("sagemaker_region") or settings.region or "",
         log_level=level,
-        notes=(*misspelt(env), *(line for line in (note, conflict, odd_level) if line)),
+        notes=(*misspelt(env), *filter(None, remarks)),
     )
+
+
+def _read_files(paths: Paths) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    """Hyperparameters, resources, channels. A bare `docker run` has none, but may have folders."""
+    names = ("hyperparameters.json", "resourceconfig.json", "inputdataconfig.json")
+    sent, resource_config, input_data = (files.read_object(paths.config, name) for name in names)
+    if not input_data and not resource_config:
+        input_data = files.list_folders(paths.data)
+    return sent, resource_config, input_data
 
 
 def _log_level(settings: Settings, reserved: Mapping[str, str]) -> tuple[int, str | None]:
@@ -77,26 +81,6 @@ def _log_level(settings: Settings, reserved: Mapping[str, str]) -> tuple[int, st
     if level is None:
         return _INFO, f"log level {text!r} is unknown: using INFO"
     return level, None
-
-
-def _program(
-    settings: Settings, reserved: Mapping[str, str], command_line: Sequence[str]
-) -> tuple[str | None, str, str | None]:
-    """The entry point, where it was named, and a note when two places disagree."""
-    named = [
-        (command_line[0] if command_line else None, "the command line"),
-        (settings.program, "SAGEMAKER_PROGRAM"),
-        (reserved.get("sagemaker_program"), "hyperparameter sagemaker_program"),
-    ]
-    found = [(name, source) for name, source in named if name]
-    if not found:
-        return None, "", None
-    program, source = found[0]
-    other = next(((name, where) for name, where in found if name != program), None)
-    if other is None:
-        return program, source, None
-    note = f"entry point {program} from {source} wins over {other[0]} from {other[1]}"
-    return program, source, note
 
 
 def _channels(input_data: Mapping[str, Any], paths: Paths) -> tuple[Channel, ...]:
