@@ -99,7 +99,7 @@ def test_a_leftover_process_does_not_hold_the_job(train):
     run = train("import os\nos.system('sleep 300 & echo $!')\nraise SystemExit(5)", **PLAIN)
     started = time.monotonic()
     assert run.finish() == 5
-    assert time.monotonic() - started < 8
+    assert time.monotonic() - started < 15
     with pytest.raises(ProcessLookupError):
         os.kill(int(run.out), 0)
 
@@ -175,7 +175,7 @@ def test_a_script_that_ignores_the_stop_is_killed_after_the_grace_time(train):
     started = time.monotonic()
     run.signal()
     assert run.finish() == 137
-    assert 0.9 < time.monotonic() - started < 4
+    assert 0.9 < time.monotonic() - started < 10
     assert run.failure[0] == "the script was stopped by SIGKILL (signal 9)"
 
 
