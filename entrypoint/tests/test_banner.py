@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 from muster.banner import banner
 from muster.model import Plan
 
@@ -46,3 +48,16 @@ def test_it_shows_no_secret(make_job):
     text = banner(make_job(), plan(*argv))
     assert "hunter2" not in text
     assert "--hf_token" in text
+
+
+def test_a_log_gets_fifteen_lines_and_a_short_command(make_job):
+    """However many remarks and hyperparameters a job has; `muster plan` shows all of them."""
+    notes = tuple(f"note {i}" for i in range(40))
+    long = replace(plan("python3", "train.py", "x" * 5000), notes=notes)
+    shown = banner(make_job(), long)
+    assert len(shown.splitlines()) == 15
+    assert shown.splitlines()[-1] == "… and 29 lines more (muster plan)"
+    assert len(shown) < 2000
+    full = banner(make_job(), long, full=True)
+    assert "x" * 5000 in full
+    assert "note 39" in full

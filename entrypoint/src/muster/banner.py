@@ -10,12 +10,20 @@ from muster.model import Job, Plan
 
 _NAMED = 8
 """Hosts that are named; a job may have 500."""
+_LINES = 15
+_COMMAND = 800
+"""Characters of the command that a log gets; a job may have 100 long hyperparameters."""
 
 
-def banner(job: Job, plan: Plan) -> str:
-    """A few lines: the job, the hosts, the launcher, the command, what was defaulted."""
+def banner(job: Job, plan: Plan, *, full: bool = False) -> str:
+    """A few lines: the job, the hosts, the launcher, the command, what was defaulted.
+
+    Secrets are hidden. In a log it has at most 15 lines; `full` is for `muster plan`.
+    """
     hosts = ", ".join(plan.hosts[:_NAMED]) + (" …" if len(plan.hosts) > _NAMED else "")
     command = shlex.join(mask_argv(plan.argv))  # To be read and pasted; never run from here.
+    if len(command) > _COMMAND and not full:
+        command = f"{command[:_COMMAND]} … (all of it: muster plan)"
     place = f"{plan.node_rank + 1} of {len(plan.hosts)}: {hosts}"
     lines = [
         f"muster {__version__}: job {job.name}, host {plan.host} ({place})",
@@ -23,4 +31,7 @@ def banner(job: Job, plan: Plan) -> str:
         f"runs: {command}",
         *plan.notes,
     ]
+    if len(lines) > _LINES and not full:
+        rest = len(lines) - _LINES + 1
+        lines[_LINES - 1 :] = [f"… and {rest} lines more (muster plan)"]
     return "\n".join(lines)

@@ -38,7 +38,7 @@ def show_plan(words: Sequence[str], env: Mapping[str, str]) -> int:
         # A plan may be pasted into an issue: it shows no secrets and no environment but ours.
         print(to_json(dataclasses.replace(plan, argv=mask_argv(plan.argv), rank_env={})))
     else:
-        print(banner(job, plan))
+        print(banner(job, plan, full=True))
     return 0
 
 
