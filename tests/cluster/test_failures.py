@@ -62,6 +62,8 @@ def test_a_failing_rank_gives_its_reason_and_its_status(fail, status, kind, reas
         assert len(second.failure.encode()) <= 1024
         assert second.record["cause"]["rank"] == 3
         assert "muster itself failed" not in first.output + second.output
+        # Also where all ranks of a host only lost their connection, the launcher's echo is left out.
+        assert "ChildFailedError" not in first.output + second.output
 
 
 def _wrong_job(case: str, folder, code) -> Job:

@@ -268,3 +268,18 @@ def test_a_variable_too_long_for_linux_is_a_file(train, tmp_path):
     assert run.finish() == 0, run.err
     assert run.out == "100 False\n2500\n"
     assert "SM_HPS is longer than a variable may be" in run.err
+
+
+def test_ranks_that_ignore_the_end_are_killed_after_the_abort_time(train):
+    """MUSTER_ABORT_GRACE_S bounds how long the others may take when a rank has failed."""
+    script = """
+        import os, signal, sys, time
+        if os.environ["RANK"] == "1":
+            time.sleep(0.5)
+            sys.exit(9)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        time.sleep(300)
+    """
+    run = train(script, MUSTER_ABORT_GRACE_S="0.5", **TWO)
+    assert run.finish() == 9, run.err
+    assert [rank["status"] for rank in run.record["ranks"]] == [137, 9]

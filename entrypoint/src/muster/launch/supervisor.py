@@ -149,11 +149,12 @@ class Supervisor:
 
     def _finish(self) -> None:
         """The ranks are over: shows their last lines and lets everything go."""
-        others_train = self._limits.shared_world and not self._ending
-        patience = _BARRIER_S if others_train else _LAUNCHER_S
+        # All ranks may have failed without our ending any: each lost its connection.
+        good = not self._ending and not any(rank.code for rank in self._ranks.all)
+        patience = _BARRIER_S if good and self._limits.shared_world else _LAUNCHER_S
         self._end_leftovers()
-        if self._ending:
-            # What a launcher says of ranks that we ended is long, and we know better.
+        if not good:
+            # What a launcher says of ranks that failed is long, and we know better.
             self._launcher.out.muted = self._launcher.err.muted = True
         for rank in self._ranks.all:
             rank.release()

@@ -12,7 +12,8 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from muster.contract.machine import look_at_machine
+from muster.contract.machine import look_at_machine, usable_cpus
+from muster.errors import SIGNAL_BASE
 from muster.launch.children import kill_group
 from muster.launch.streams import LogPump
 from muster.local.folders import LocalHost
@@ -39,7 +40,7 @@ class HostRun:
     @property
     def status(self) -> int:
         code = self.process.returncode
-        return 128 - code if code < 0 else int(code)
+        return SIGNAL_BASE - code if code < 0 else int(code)
 
 
 def run_hosts(
@@ -105,10 +106,9 @@ def _start(
 def _host_env(
     options: Options, hosts: Sequence[LocalHost], index: int, env: Mapping[str, str]
 ) -> dict[str, str]:
-    cores = len(os.sched_getaffinity(0))
     return (
         # All hosts share this machine's cores.
-        {"OMP_NUM_THREADS": str(max(1, cores // (options.hosts * options.nproc)))}
+        {"OMP_NUM_THREADS": str(max(1, usable_cpus() // (options.hosts * options.nproc)))}
         | dict(env)
         | _share_of_gpus(options, index, env)
         | {
