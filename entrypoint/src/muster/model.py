@@ -114,8 +114,6 @@ class Machine:
     cpus: int
     gpus: int
     interfaces: tuple[str, ...]
-    routed: str = ""
-    """The interface of the default route; empty when there is none."""
 
 
 @dataclass(frozen=True)

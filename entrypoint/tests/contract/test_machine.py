@@ -1,9 +1,16 @@
 import os
+import socket
+import time
 
 import pytest
 
 from muster.contract import machine
-from muster.contract.machine import look_at_machine, routed_interface, usable_cpus
+from muster.contract.machine import (
+    default_interface,
+    interface_towards,
+    look_at_machine,
+    usable_cpus,
+)
 
 
 def test_this_machine():
@@ -76,7 +83,34 @@ def test_the_interface_of_the_default_route(tmp_path):
     default = "ens5 00000000 0100A8C0 0003 0 0 0 00000000 0 0 0"
     table = tmp_path / "route"
     table.write_text(f"{titles}\n{local}\n{default}\n")
-    assert routed_interface(str(table)) == "ens5"
+    assert default_interface(str(table)) == "ens5"
     table.write_text(f"{titles}\n{local}\n")
-    assert routed_interface(str(table)) == ""
-    assert routed_interface(str(tmp_path / "absent")) == ""
+    assert default_interface(str(table)) == ""
+    assert default_interface(str(tmp_path / "absent")) == ""
+
+
+@pytest.mark.parametrize("host", ["", "127.0.0.1", "no-such-host.invalid", "a" * 300, "ü..x"])
+def test_a_host_that_leads_nowhere(host: str):
+    """Without another host to ask the kernel about, the default route's interface is taken."""
+    assert interface_towards(host) == default_interface()
+
+
+def test_the_kernels_own_choice(monkeypatch):
+    """The interface is the one whose address the kernel would send from."""
+    interfaces = [name for name in look_at_machine({}).interfaces if name != "lo"]
+    own = {name: machine.address_of(name) for name in interfaces}
+    name = next((name for name in interfaces if own[name]), None)
+    if name is None:
+        assert interface_towards("198.51.100.1") == default_interface()
+        return
+    # A machine reaches its own address over the loopback, from that same address.
+    monkeypatch.setattr(machine, "default_interface", lambda: "")
+    assert interface_towards(own[name]) == name
+
+
+def test_a_dead_name_server_does_not_hold_the_start(monkeypatch):
+    """A look-up that doesn't come back is given up after two seconds."""
+    monkeypatch.setattr(socket, "gethostbyname", lambda _host: time.sleep(5))
+    before = time.monotonic()
+    interface_towards("algo-2")
+    assert time.monotonic() - before < 3

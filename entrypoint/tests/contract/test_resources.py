@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from muster.contract.resources import choose_interface, natural_key, read_resources
 from muster.errors import ContractError
-from muster.model import Group, Machine
+from muster.model import Group
 
 TODAY = {
     "current_host": "algo-2",
@@ -36,8 +36,8 @@ def read(config: dict[str, Any]):
     return read_resources(config, fallback_host="box")
 
 
-def machine(*interfaces: str) -> Machine:
-    return Machine(cpus=1, gpus=0, interfaces=interfaces)
+def choose(named: str | None, present: tuple[str, ...], routed: str = ""):
+    return choose_interface({"network_interface_name": named}, present, lambda: routed)
 
 
 def test_a_job_of_today():
@@ -186,7 +186,7 @@ def test_groups_of_another_shape_are_none(groups: Any):
 )
 def test_interface_that_exists(named: str | None, present: tuple[str, ...], chosen: str):
     """The named interface is used where it exists; with none named, the only one there is."""
-    assert choose_interface({"network_interface_name": named}, machine(*present)) == (chosen, None)
+    assert choose(named, present) == (chosen, None)
 
 
 @pytest.mark.parametrize(
@@ -199,17 +199,75 @@ def test_interface_that_exists(named: str | None, present: tuple[str, ...], chos
 )
 def test_interface_that_does_not_exist(present: tuple[str, ...], chosen: str, told: str):
     """A name that is not on this host is never used, and a note says what is instead."""
-    interface, note = choose_interface({"network_interface_name": "ethwe"}, machine(*present))
+    interface, note = choose("ethwe", present)
     assert interface == chosen
     assert note is not None
     assert "ethwe" in note
     assert note.endswith(told)
 
 
-def test_of_several_interfaces_the_routed_one():
-    """Where the named interface is missing and there is a choice, the default route decides."""
-    several = Machine(cpus=1, gpus=0, interfaces=("docker0", "ens5", "lo"), routed="ens5")
-    chosen, note = choose_interface({"network_interface_name": "ethwe"}, several)
+@pytest.mark.parametrize("named", ["ethwe", None])
+def test_of_several_interfaces_the_routed_one(named: str | None):
+    """Where there is a choice, the interface that leads to the other hosts is taken."""
+    chosen, note = choose(named, ("docker0", "ens5", "lo"), routed="ens5")
     assert chosen == "ens5"
-    assert note
-    assert "using ens5" in note
+    assert (note is not None) == (named is not None)
+    assert note is None or note.endswith("using ens5")
+
+
+@pytest.mark.parametrize("present", [("eth0", "eth1", "lo"), ("ens5", "lo"), ("lo",), ()])
+def test_routes_are_looked_up_only_for_a_choice(present: tuple[str, ...]):
+    """A look-up may take two seconds: an interface that is clear without one costs none."""
+
+    def never() -> str:
+        raise AssertionError
+
+    choose_interface({"network_interface_name": "eth0"}, present, never)
+
+
+@pytest.mark.parametrize(
+    ("current", "hosts", "own"),
+    [
+        ("ALGO-1", ["algo-1", "algo-2"], "algo-1"),
+        ("algo-1", ["ALGO-1", "ALGO-2"], "ALGO-1"),
+        ("algo-2.", ["algo-1", "algo-2"], "algo-2"),
+        ("algo-1.train.internal", ["algo-1", "algo-2"], "algo-1"),
+        ("algo-1", ["algo-1.train.internal", "algo-10.train.internal"], "algo-1.train.internal"),
+    ],
+)
+def test_another_spelling_of_the_current_host(current: str, hosts: list[str], own: str):
+    """Case and domain don't make another host; that the names differ is noted."""
+    cluster = read({"current_host": current, "hosts": hosts})
+    assert cluster.current_host == own
+    assert cluster.note == f"resourceconfig.json: current_host {current} is taken for {own}"
+
+
+@pytest.mark.parametrize(
+    ("current", "hosts"),
+    [
+        ("algo", ["algo.a", "algo.b"]),
+        ("algo.c", ["algo.a", "x"]),
+        ("algo-1", ["algo-10", "algo-2"]),
+        ("10.0.0.1", ["10.0.0.10", "10.0.0.11"]),
+    ],
+)
+def test_a_host_never_takes_anothers_place(current: str, hosts: list[str]):
+    """A name that could mean two hosts, or another one, is an error."""
+    with pytest.raises(ContractError, match=f"current_host {current} is not in hosts"):
+        read({"current_host": current, "hosts": hosts})
+
+
+@pytest.mark.parametrize(
+    "hosts",
+    [
+        ["10.0.0.2", "10.0.0.9", "10.0.0.10", "10.0.1.1"],
+        ["algo-1-x9y8z", "algo-2-ab12c", "algo-10-00000"],
+        ["ALGO-1.Train.Internal", "ALGO-2.Train.Internal", "ALGO-10.Train.Internal"],
+        ["ip-10-0-9-1.ec2.internal", "ip-10-0-119-27.ec2.internal"],
+    ],
+)
+def test_names_of_any_pattern_are_kept_and_ordered(hosts: list[str]):
+    """Addresses, full names, upper case and the suffixes of local mode stay as they are."""
+    cluster = read({"current_host": hosts[-1], "hosts": sorted(hosts)})
+    assert cluster.hosts == tuple(hosts)
+    assert (cluster.current_host, cluster.note) == (hosts[-1], None)

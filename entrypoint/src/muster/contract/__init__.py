@@ -7,6 +7,7 @@ program.py          which script is meant, and where its code is said to be
 resources.py        hosts, interface
 groups.py           instance groups, and the hosts that train together
 machine.py          what this host has (the only module here that looks at the machine)
+names.py            names of variables for channels and hyperparameters
 exports.py          the SM_* variables
 read.py             all of it together
 """

@@ -8,11 +8,11 @@ we differ on purpose, docs/migration.md says so, and a test holds the list compl
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Sequence
 from typing import Any
 
 from muster.contract.groups import Groups, make_groups
+from muster.contract.names import Names, make_names
 from muster.model import Code, HyperParameter, Job
 
 
@@ -48,11 +48,28 @@ def sm_exports(
     }
     if job.resource_config.get("topology"):
         env["SM_TOPOLOGY"] = _json(job.resource_config["topology"])
-    for channel in job.channels:
-        _put(env, "SM_CHANNEL_", channel.name, channel.path)
-    for item in job.hyperparameters:
-        _put(env, "SM_HP_", item.key, _exported(item))
+    channels, hyperparameters = _names(job)
+    paths = {channel.name: channel.path for channel in job.channels}
+    texts = {item.key: _exported(item) for item in job.hyperparameters}
+    env |= {name: paths[key] for name, key in channels.keys.items()}
+    env |= {name: texts[key] for name, key in hyperparameters.keys.items()}
     return env
+
+
+def shared_names(job: Job) -> tuple[str, ...]:
+    """A line for each variable that two channels or two hyperparameters would have."""
+    return tuple(
+        f"{kind} {' and '.join(keys)} share {name}: it has that of {keys[-1]}"
+        for kind, names in zip(("channels", "hyperparameters"), _names(job), strict=True)
+        for name, keys in names.shared.items()
+    )
+
+
+def _names(job: Job) -> tuple[Names, Names]:
+    return (
+        make_names("SM_CHANNEL_", [channel.name for channel in job.channels]),
+        make_names("SM_HP_", [item.key for item in job.hyperparameters]),
+    )
 
 
 def _places(job: Job, code: Code) -> dict[str, str]:
@@ -148,14 +165,6 @@ def _module_name(code: Code) -> str:
 def _json(value: Any) -> str:
     """As the toolkit writes it: sorted keys, no blanks, ASCII."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"))
-
-
-def _put(env: dict[str, str], prefix: str, key: str, value: str) -> None:
-    """Both spellings: AWS's, which only upper-cases, and one that a shell can read."""
-    upper = key.upper()
-    if upper and "=" not in upper:
-        env[prefix + upper] = value
-    env.setdefault(prefix + re.sub(r"[^A-Z0-9_]", "_", upper), value)
 
 
 def _exported(item: HyperParameter) -> str:

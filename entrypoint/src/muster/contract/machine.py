@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import fcntl
 import math
 import os
+import socket
+import struct
+import threading
 from collections.abc import Mapping
 
 from muster.model import Machine
 
 _ROUTE_COLUMNS = 11
+_LOOK_UP_S = 2.0
+_GET_ADDRESS = 0x8915
+"""SIOCGIFADDR of linux/sockios.h."""
 
 
 def look_at_machine(env: Mapping[str, str]) -> Machine:
     """The parts of this host that a plan needs. Never raises: what can't be seen isn't there."""
-    return Machine(usable_cpus(), _visible_gpus(env), _interfaces(), routed_interface())
+    return Machine(usable_cpus(), _visible_gpus(env), _interfaces())
 
 
 def usable_cpus(cgroup: str = "/sys/fs/cgroup") -> int:
@@ -47,7 +54,54 @@ def _words(path: str) -> list[str]:
         return []
 
 
-def routed_interface(table: str = "/proc/net/route") -> str:
+def interface_towards(host: str) -> str:
+    """The interface over which the kernel would reach `host`, a name or an IPv4 address.
+
+    Nothing is sent. Where the name does not resolve within two seconds, or leads to the
+    loopback, that of the default route; empty when there is none either.
+    """
+    address = _resolve(host) if host else None
+    if address:
+        try:
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+                probe.connect((address, 9))
+                own = probe.getsockname()[0]
+        except OSError:
+            own = ""
+        for name in _interfaces():
+            if name != "lo" and own and address_of(name) == own:
+                return name
+    return default_interface()
+
+
+def _resolve(host: str) -> str | None:
+    # In a thread: a dead name server holds a look-up for many seconds, deaf to signals.
+    found: list[str] = []
+
+    def look_up() -> None:
+        try:
+            found.append(socket.gethostbyname(host))
+        except (OSError, UnicodeError):
+            return
+
+    thread = threading.Thread(target=look_up, daemon=True)
+    thread.start()
+    thread.join(_LOOK_UP_S)
+    return found[0] if found else None
+
+
+def address_of(interface: str) -> str:
+    """Its IPv4 address (https://man7.org/linux/man-pages/man7/netdevice.7.html), or nothing."""
+    request = struct.pack("256s", interface.encode()[:15])
+    try:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            answer = fcntl.ioctl(probe.fileno(), _GET_ADDRESS, request)
+    except OSError:
+        return ""
+    return socket.inet_ntoa(answer[20:24])
+
+
+def default_interface(table: str = "/proc/net/route") -> str:
     """The interface of the default route (https://man7.org/linux/man-pages/man5/proc_net.5.html)."""
     words = _words(table)
     rows = [words[i : i + _ROUTE_COLUMNS] for i in range(0, len(words), _ROUTE_COLUMNS)]

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from muster.contract import files, hyperparameters, resources
-from muster.contract.machine import look_at_machine
+from muster.contract.machine import interface_towards, look_at_machine
 from muster.contract.program import find_program, find_submit_directory
 from muster.model import Channel, Job, Paths
 from muster.settings import Settings, misspelt
@@ -33,11 +33,13 @@ def read_contract(
     split = hyperparameters.split(hps)
     cluster = resources.read_resources(resource_config, fallback_host=socket.gethostname())
     machine = look_at_machine(env)
-    interface, other_interface = resources.choose_interface(resource_config, machine)
+    interface, other_interface = resources.choose_interface(
+        resource_config, machine.interfaces, lambda: _interface_between(cluster, settings)
+    )
     program = find_program(settings, split.reserved, command_line)
     submit_directory, conflict = find_submit_directory(settings, split.reserved)
     level, odd_level = _log_level(settings, split.reserved)
-    remarks = (other_interface, program.conflict, conflict, odd_level)
+    remarks = (cluster.note, other_interface, program.conflict, conflict, odd_level)
     return Job(
         name=settings.job_name or split.reserved.get("sagemaker_job_name") or "local",
         paths=paths,
@@ -71,6 +73,12 @@ def _read_files(paths: Paths) -> tuple[dict[str, Any], dict[str, Any], dict[str,
     if not input_data and not resource_config:
         input_data = files.list_folders(paths.data)
     return sent, resource_config, input_data
+
+
+def _interface_between(cluster: resources.Resources, settings: Settings) -> str:
+    """The interface towards the first of the other hosts, which is the leader on all but one."""
+    other = next((host for host in cluster.hosts if host != cluster.current_host), "")
+    return interface_towards(settings.addresses.get(other, other))
 
 
 def _log_level(settings: Settings, reserved: Mapping[str, str]) -> tuple[int, str | None]:

@@ -7,12 +7,12 @@ mode has no groups, jobs of 2020 have no instance type, `topology` may be null.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from muster.errors import ContractError
-from muster.model import Group, Machine
+from muster.model import Group
 
 _HOMOGENEOUS = "homogeneousCluster"
 _FILE = "resourceconfig.json"
@@ -27,6 +27,8 @@ class Resources:
     instance_type: str
     group: str
     groups: tuple[Group, ...]
+    note: str | None = None
+    """A line for the log when the current host stands in the list under another name."""
 
 
 def natural_key(host: str) -> tuple[tuple[int, int | str], ...]:
@@ -49,32 +51,58 @@ def read_resources(config: Mapping[str, Any], fallback_host: str) -> Resources:
     if not isinstance(current, str) or not current:
         raise ContractError(f"{_FILE} has no current_host")
     hosts = hosts or (current,)
-    if current not in hosts:
-        listed = ", ".join(hosts)
-        raise ContractError(f"{_FILE}: current_host {current} is not in hosts ({listed})")
+    own = _find(current, hosts)
     groups = _groups(config.get("instance_groups"))
     return Resources(
-        current_host=current,
+        current_host=own,
         # The name itself decides between a-1 and a-01, so that all hosts agree.
         hosts=tuple(sorted(set(hosts), key=lambda host: (natural_key(host), host))),
         instance_type=str(config.get("current_instance_type") or "local"),
         group=str(config.get("current_group_name") or _HOMOGENEOUS),
         groups=groups,
+        note=None if own == current else f"{_FILE}: current_host {current} is taken for {own}",
     )
 
 
-def choose_interface(config: Mapping[str, Any], machine: Machine) -> tuple[str, str | None]:
+def _find(current: str, hosts: tuple[str, ...]) -> str:
+    """The name in `hosts` that means the current host.
+
+    Names of hosts have no case, and either name may lack its domain, as long as it is clear
+    which host is meant: one that took another's place would be worse than an error.
+    """
+    if current in hosts:
+        return current
+    alike = [host for host in hosts if _mean_the_same(host.casefold(), current.casefold())]
+    if len(alike) == 1:
+        return alike[0]
+    listed = ", ".join(hosts)
+    raise ContractError(f"{_FILE}: current_host {current} is not in hosts ({listed})")
+
+
+def _mean_the_same(one: str, other: str) -> bool:
+    short, long = sorted((one.rstrip("."), other.rstrip(".")), key=len)
+    return short == long or long.startswith(f"{short}.")
+
+
+def choose_interface(
+    config: Mapping[str, Any], present: Sequence[str], towards_others: Callable[[], str]
+) -> tuple[str, str | None]:
     """The interface between the hosts, and a note when it is not the one that was named.
 
     The file names `ethwe` in some local modes where only `eth0` exists: a name that
     does not exist here must not reach NCCL or Gloo, so it is replaced by the only other
-    interface, by that of the default route where there are several, or by nothing.
+    interface, by the one that leads to the other hosts where there are several, or by nothing.
+
+    Args:
+        config: resourceconfig.json.
+        present: the interfaces of this host.
+        towards_others: finds the one that leads to the other hosts; may take its time.
     """
     named = str(config.get("network_interface_name") or "")
-    if named in machine.interfaces:
+    if named in present:
         return named, None
-    others = [name for name in machine.interfaces if name != "lo"]
-    chosen = others[0] if len(others) == 1 else machine.routed
+    others = [name for name in present if name != "lo"]
+    chosen = others[0] if len(others) == 1 else towards_others() if others else ""
     if not named:
         return chosen, None
     used = chosen or "the system's own choice"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from muster.contract import argv
+from muster.contract.exports import shared_names
 from muster.contract.groups import make_groups
 from muster.errors import PlanError
 from muster.model import Code, Job, Plan
@@ -66,6 +67,7 @@ def make_plan(
         ),
         notes=(
             *job.notes,
+            *shared_names(job),
             *code.notes,
             *remarks,
             f"launcher {launcher} ({source})",
