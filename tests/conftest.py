@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -33,3 +34,15 @@ def digits(tmp_path_factory) -> Path:
     script = ROOT / "examples" / "make_digits.py"
     subprocess.run([sys.executable, script, folder], check=True)
     return folder
+
+
+@pytest.fixture
+def code(tmp_path_factory):
+    """A function that puts a script into a fresh code folder and returns the folder."""
+
+    def write(script: str, name: str = "train.py"):
+        folder = tmp_path_factory.mktemp("code")
+        (folder / name).write_text(textwrap.dedent(script), encoding="utf-8")
+        return folder
+
+    return write

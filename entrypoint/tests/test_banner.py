@@ -1,7 +1,7 @@
 from dataclasses import replace
 
 from muster.banner import banner
-from muster.model import Plan
+from muster.model import Channel, Plan
 
 
 def plan(*argv: str, hosts: tuple[str, ...] = ("algo-1", "algo-2")) -> Plan:
@@ -31,6 +31,14 @@ def test_what_it_tells(make_job):
         "runs: torchrun 'my train.py' --lr 1",
         "launcher torchrun (the image's default)",
     ]
+
+
+def test_channels_and_their_modes(make_job):
+    """The data that the job was sent is named, with the mode in which it comes."""
+    sent = (Channel("train", "/d/train", "File"), Channel("events", "/d/events", "Pipe"))
+    assert "channels: train (File), events (Pipe)" in banner(make_job(channels=sent), plan("x"))
+    many = tuple(Channel(f"c{i}", "/d", "File") for i in range(20))
+    assert "c7 (File) …" in banner(make_job(channels=many), plan("x"))
 
 
 def test_many_hosts(make_job):

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from muster import mask
 from muster.contract import hyperparameters
 from muster.contract.argv import plain
 from muster.mask import HIDDEN, is_secret, mask_argv, mask_text
@@ -113,3 +114,14 @@ def test_a_secret_inside_an_object(value: Any):
     shown = " ".join(mask_argv(plain(user)))
     assert "hunter2" not in shown
     assert "72477372" not in shown
+
+
+def test_masking_can_be_switched_off():
+    """Who debugs a token may see it, by an explicit switch."""
+    mask.switch(on=False)
+    try:
+        assert mask.mask_argv(["--hf_token", "hunter2"]) == ("--hf_token", "hunter2")
+        assert mask.mask_text("https://me:hunter2@x") == "https://me:hunter2@x"
+    finally:
+        mask.switch(on=True)
+    assert "hunter2" not in mask.mask_argv(["--hf_token", "hunter2"])

@@ -54,6 +54,8 @@ class Job:
     code: Path | None = None
     program: str | None = None
     hosts: int = 1
+    names: Sequence[str] = ()
+    """The hosts' names; algo-1 and so on when none are given."""
     image: str = IMAGE
     hyperparameters: Mapping[str, str] = field(default_factory=dict)
     channels: Mapping[str, Path] = field(default_factory=dict)
@@ -69,14 +71,17 @@ class Cluster:
     on, as on SageMaker.
     """
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Job, subnet: str = "") -> None:
+        """With a `subnet` the hosts' names are their addresses in it."""
         self.job = job
+        self.subnet = subnet
         self.network = f"muster-test-{uuid.uuid4().hex[:12]}"
-        names = [f"algo-{i + 1}" for i in range(job.hosts)]
+        names = [*job.names] or [f"algo-{i + 1}" for i in range(job.hosts)]
         self.hosts = [self._make_host(name, names) for name in names]
 
     def __enter__(self) -> Self:
-        docker("network", "create", "--internal", self.network)
+        addresses = ["--subnet", self.subnet] if self.subnet else []
+        docker("network", "create", "--internal", *addresses, self.network)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -88,13 +93,26 @@ class Cluster:
     def start(self, *hosts: Host) -> None:
         """Starts the given hosts, or all."""
         for host in hosts or self.hosts:
-            words = ["run", "--detach", "--network", self.network, "--network-alias", host.name]
-            for name, value in self.job.environment.items():
-                words += ["--env", f"{name}={value}"]
-            for source, target in self._volumes(host):
-                words += ["--volume", f"{source}:{target}"]
-            words += [*self.job.options, self.job.image, *self.job.command]
+            name = ["--ip" if self.subnet else "--network-alias", host.name]
+            words = ["run", "--detach", "--network", self.network, *name, *self._options(host)]
             host.container = docker(*words).stdout.strip()
+
+    def start_on_two_networks(self) -> None:
+        """Starts all hosts on Docker's own bridge as well, which then has the default route."""
+        for host in self.hosts:
+            words = ["create", "--network", "bridge", *self._options(host)]
+            host.container = docker(*words).stdout.strip()
+            docker("network", "connect", "--alias", host.name, self.network, host.container)
+            docker("start", host.container)
+
+    def _options(self, host: Host) -> list[str]:
+        """The words of `docker run` and `docker create` but for the network."""
+        words: list[str] = []
+        for name, value in self.job.environment.items():
+            words += ["--env", f"{name}={value}"]
+        for source, target in self._volumes(host):
+            words += ["--volume", f"{source}:{target}"]
+        return [*words, *self.job.options, self.job.image, *self.job.command]
 
     def run(self, timeout: float = 120) -> list[int]:
         """Starts all hosts and waits for their statuses."""

@@ -29,9 +29,17 @@ def banner(job: Job, plan: Plan, *, full: bool = False) -> str:
         f"muster {__version__}: job {job.name}, host {plan.host} ({place})",
         f"world size {plan.world_size}, ranks meet at {plan.master_addr}:{plan.master_port}",
         f"runs: {command}",
+        *_channels(job),
         *plan.notes,
     ]
     if len(lines) > _LINES and not full:
         rest = len(lines) - _LINES + 1
         lines[_LINES - 1 :] = [f"… and {rest} lines more (muster plan)"]
     return "\n".join(lines)
+
+
+def _channels(job: Job) -> list[str]:
+    if not job.channels:
+        return []
+    named = [f"{channel.name} ({channel.input_mode})" for channel in job.channels[:_NAMED]]
+    return ["channels: " + ", ".join(named) + (" …" if len(job.channels) > _NAMED else "")]

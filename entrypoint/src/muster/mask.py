@@ -1,4 +1,7 @@
-"""Keeps secrets out of what the harness writes: log lines, records, failure texts. Pure."""
+"""Keeps secrets out of what the harness writes: log lines, records, failure texts.
+
+Pure, but for one switch of the whole process: MUSTER_MASK=0 shows everything.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,14 @@ _SECRET_KEY = re.compile(_WORDS, re.IGNORECASE)
 _USER_INFO = re.compile(r"(?<=://)[^/\s]+(?=@)")
 _SECRET_MEMBER = re.compile(rf'("[^"]*(?:{_WORDS})[^"]*"\s*:\s*)"(?:[^"\\]|\\.)*"', re.IGNORECASE)
 
+_on = True
+
+
+def switch(*, on: bool) -> None:
+    """Whether secrets are hidden from now on. Effects: for this process."""
+    global _on  # noqa: PLW0603  (one process, one job)
+    _on = on
+
 
 def is_secret(key: str) -> bool:
     """Whether a value under this name is better not shown."""
@@ -22,11 +33,15 @@ def is_secret(key: str) -> bool:
 
 def mask_text(text: str) -> str:
     """`text` without the user-info of URLs and the secret members of JSON objects in it."""
+    if not _on:
+        return text
     return _SECRET_MEMBER.sub(rf'\1"{HIDDEN}"', _USER_INFO.sub(HIDDEN, text))
 
 
 def mask_argv(argv: Sequence[str]) -> tuple[str, ...]:
     """`argv` with the values of secret options hidden: `--hf_token x` and `--hf_token=x`."""
+    if not _on:
+        return tuple(argv)
     shown: list[str] = []
     hide_next = False
     for argument in argv:

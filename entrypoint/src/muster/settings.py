@@ -105,9 +105,9 @@ TABLE: dict[str, Setting] = {
     "log_level": Setting(
         "SAGEMAKER_CONTAINER_LOG_LEVEL",
         str,
-        "20",
+        None,
         "a number or a name",
-        "What SM_LOG_LEVEL says, unless sagemaker_container_log_level does.",
+        "What SM_LOG_LEVEL says, unless sagemaker_container_log_level does. Otherwise 20.",
     ),
     "launcher": Setting(
         "MUSTER_LAUNCHER",
@@ -154,6 +154,13 @@ TABLE: dict[str, Setting] = {
         accepts="1 or 0",
         meaning="Replace the harness by the launcher: no supervision, no failure file.",
     ),
+    "mask": Setting(
+        "MUSTER_MASK",
+        _switch,
+        default=True,
+        accepts="1 or 0",
+        meaning="Hide secrets in the log, the failure file and the record.",
+    ),
     "stop_grace_s": Setting(
         "MUSTER_STOP_GRACE_S",
         _seconds,
@@ -195,7 +202,7 @@ class Settings:
     code_dir: str | None
     job_name: str | None
     region: str | None
-    log_level: str
+    log_level: str | None
     launcher: str | None
     default_launcher: str
     nproc: int | None
@@ -203,6 +210,7 @@ class Settings:
     addresses: Mapping[str, str]
     args_mode: str
     exec_only: bool
+    mask: bool
     stop_grace_s: float
     abort_grace_s: float
     gloo_pause_s: float

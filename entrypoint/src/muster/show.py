@@ -7,11 +7,11 @@ import dataclasses
 import sys
 from collections.abc import Mapping, Sequence
 
+from muster import mask
 from muster.banner import banner
 from muster.code import locate
 from muster.contract import read_contract
 from muster.errors import ContractError, MusterError
-from muster.mask import mask_argv
 from muster.model import Job, to_json
 from muster.plan import look_up_facts, make_plan
 from muster.settings import read_settings
@@ -28,6 +28,7 @@ def show_plan(words: Sequence[str], env: Mapping[str, str]) -> int:
     options = parser.parse_args(words)
     try:
         settings = read_settings(env)
+        mask.switch(on=settings.mask)
         job = _as_host(read_contract(settings, env, options.command), options.host)
         code = locate(job, settings, env)
         plan = make_plan(job, code, settings, look_up_facts(job, settings, env), env)
@@ -36,7 +37,7 @@ def show_plan(words: Sequence[str], env: Mapping[str, str]) -> int:
         return error.status
     if options.json:
         # A plan may be pasted into an issue: it shows no secrets and no environment but ours.
-        print(to_json(dataclasses.replace(plan, argv=mask_argv(plan.argv), rank_env={})))
+        print(to_json(dataclasses.replace(plan, argv=mask.mask_argv(plan.argv), rank_env={})))
     else:
         print(banner(job, plan, full=True))
     return 0

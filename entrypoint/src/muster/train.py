@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from muster import report
+from muster import mask, report
 from muster.banner import banner
 from muster.code import locate
 from muster.contract import read_contract
@@ -65,6 +65,7 @@ class _Run:
             return self._failed(what, self.stage, STATUS_OF_KIND[self.stage])
 
     def _stages(self, settings: Settings, command_line: Sequence[str]) -> Outcome:
+        mask.switch(on=settings.mask)
         job = self.job = read_contract(settings, self.env, command_line)
         sign_as(job.current_host)
         self._enter("code")

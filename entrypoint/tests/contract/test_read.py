@@ -230,4 +230,8 @@ def test_two_submit_directories_are_told(read, opt_ml):
     opt_ml.config("hyperparameters", {"sagemaker_submit_directory": "/job"})
     job = read({"SAGEMAKER_SUBMIT_DIRECTORY": "/image"})
     assert job.submit_directory == "/job"
-    assert "submit directory /job wins over SAGEMAKER_SUBMIT_DIRECTORY=/image" in job.notes
+    (note,) = job.notes
+    assert note == (
+        "submit directory /job from hyperparameter sagemaker_submit_directory "
+        "wins over /image from SAGEMAKER_SUBMIT_DIRECTORY"
+    )

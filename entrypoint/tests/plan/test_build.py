@@ -6,7 +6,7 @@ import pytest
 
 from muster.contract import hyperparameters
 from muster.errors import PlanError
-from muster.model import Code, Job, Plan
+from muster.model import Channel, Code, Job, Plan
 from muster.plan import Facts, make_plan
 from muster.settings import read_settings
 
@@ -107,7 +107,8 @@ def test_plain(plan):
                 "sagemaker_distributed_dataparallel_enabled": "true",
             },
             "torchrun",
-            "sagemaker_torch_distributed_enabled",
+            "torchrun from sagemaker_torch_distributed_enabled wins over mpirun from "
+            "sagemaker_distributed_dataparallel_enabled",
         ),
         (
             {"MUSTER_DEFAULT_LAUNCHER": "plain"},
@@ -119,21 +120,24 @@ def test_plain(plan):
             {"MUSTER_LAUNCHER": "plain"},
             {"sagemaker_torch_distributed_enabled": "true"},
             "plain",
-            "MUSTER_LAUNCHER",
+            "plain from MUSTER_LAUNCHER wins over torchrun from "
+            "sagemaker_torch_distributed_enabled",
         ),
         (
             {"MUSTER_LAUNCHER": "plain"},
             {"sagemaker_mpi_enabled": "true"},
             "plain",
-            "MUSTER_LAUNCHER",
+            "plain from MUSTER_LAUNCHER wins over mpirun from sagemaker_mpi_enabled",
         ),
     ],
 )
 def test_who_chooses_the_launcher(plan, env: Any, reserved: Any, launcher: str, source: str):
-    """The job's variable wins over the SDK's distribution, which wins over the image."""
+    """The job's variable wins over the SDK's distribution, which wins over the image; where two
+    of them disagree, both are told."""
     made = plan(reserved, env)
     assert made.launcher == launcher
-    assert f"launcher {launcher} ({source})" in made.notes
+    told = f"launcher {source}" if " wins over " in source else f"launcher {launcher} ({source})"
+    assert told in made.notes
 
 
 @pytest.mark.parametrize(
@@ -310,3 +314,25 @@ def test_the_users_python_path_stays(plan, inherited: str, path: str):
 def test_the_jobs_notes_stay(plan):
     """What the contract found odd is still told by the plan."""
     assert plan(notes=("odd",)).notes[0] == "odd"
+
+
+@pytest.mark.parametrize(("nproc", "told"), [("1", False), ("4", True)])
+def test_ranks_that_share_a_pipe_are_told(plan, nproc: str, told: bool):
+    """Several ranks that read one FIFO would each get a part of the data without knowing."""
+    sent = (Channel("train", "/opt/ml/input/data/train", "Pipe"),)
+    notes = plan(env={"MUSTER_NPROC": nproc}, channels=sent).notes
+    assert any("4 ranks share one FIFO" in note for note in notes) == told
+
+
+def test_shared_names_are_told(plan):
+    """Two keys of one variable are both given as arguments, and the log says which has it."""
+    notes = plan({"lr": "1", "LR": "2"}).notes
+    assert "hyperparameters LR and lr share SM_HP_LR: it has that of lr" in notes
+
+
+def test_two_numbers_of_ranks_are_told(plan):
+    """The variable wins over processes_per_host, and the log has both."""
+    sent = {"sagemaker_mpi_num_of_processes_per_host": "8"}
+    notes = plan(sent, {"MUSTER_NPROC": "2"}).notes
+    lost = "not the 8 of sagemaker_mpi_num_of_processes_per_host"
+    assert f"ranks a host: 2 (MUSTER_NPROC, {lost})" in notes

@@ -2,7 +2,9 @@
 
 files.py            the JSON files under /opt/ml/input/config
 hyperparameters.py  decoding, and the split between the user's and the reserved
+exportable.py       what no program can be given
 argv.py             hyperparameters as the script's arguments
+precedence.py       who wins where two places set the same thing
 program.py          which script is meant, and where its code is said to be
 resources.py        hosts, interface
 groups.py           instance groups, and the hosts that train together

@@ -52,7 +52,7 @@ def make_groups(job: Job) -> Groups:
     by_name = {
         item["instance_group_name"]: item
         for item in job.resource_config.get("instance_groups") or ()
-        if isinstance(item, dict) and "instance_group_name" in item
+        if isinstance(item, dict) and isinstance(item.get("instance_group_name"), str)
     }
     distribution = _distribution(job)
     unknown = set(distribution) - {group.name for group in job.groups}

@@ -12,11 +12,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from muster.errors import ContractError
+from muster.contract.exportable import refuse_unexportable
 from muster.model import HyperParameter
 
 _RESERVED_PREFIX = "sagemaker_"
 _MARGIN = 100
+_INSTEAD = "Send it as base64, or as a file in a channel."
 _NOT_SHOWN = frozenset(
     {
         "sagemaker_program",
@@ -100,22 +101,11 @@ def split(raw: Mapping[str, Any]) -> Split:
     """
     decoded = [decode(key, raw[key]) for key in sorted(raw)]
     for item in decoded:
-        _refuse_unexportable(item)
+        carried = item.key + item.text + compact(item.value)
+        refuse_unexportable(f"hyperparameter {item.key!r}", carried, _INSTEAD)
     reserved = [item for item in decoded if is_reserved(item.key)]
     return Split(
         user=tuple(item for item in decoded if not is_reserved(item.key)),
         reserved={item.key: item.text for item in reserved if item.value is not None},
         framework={item.key: item.value for item in reserved if item.key not in _NOT_SHOWN},
     )
-
-
-def _refuse_unexportable(item: HyperParameter) -> None:
-    # The value is left out of the message: it may be a secret.
-    try:
-        carried = (item.key + item.text + compact(item.value)).encode()
-    except UnicodeEncodeError:
-        what = f"hyperparameter {item.key!r} holds half a surrogate pair, which is no text"
-        raise ContractError(what, "Send it as base64, or as a file in a channel.") from None
-    if b"\0" in carried:
-        what = f"hyperparameter {item.key!r} holds a NUL byte, which no program can be given"
-        raise ContractError(what, "Send it as base64, or as a file in a channel.")

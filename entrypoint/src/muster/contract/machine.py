@@ -8,7 +8,8 @@ import os
 import socket
 import struct
 import threading
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 
 from muster.model import Machine
 
@@ -54,40 +55,55 @@ def _words(path: str) -> list[str]:
         return []
 
 
-def interface_towards(host: str) -> str:
-    """The interface over which the kernel would reach `host`, a name or an IPv4 address.
+def interface_towards(*hosts: str) -> str:
+    """The interface over which the kernel would reach the first of `hosts` that it can.
 
-    Nothing is sent. Where the name does not resolve within two seconds, or leads to the
-    loopback, that of the default route; empty when there is none either.
+    This host's own name counts too: the others reach it at the address that it resolves to.
+    Nothing is sent. Where no name resolves within two seconds, or all lead to the loopback, that
+    of the default route; empty when there is none either.
+
+    Args:
+        hosts: names or IPv4 addresses, the best first.
     """
-    address = _resolve(host) if host else None
-    if address:
-        try:
-            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-                probe.connect((address, 9))
-                own = probe.getsockname()[0]
-        except OSError:
-            own = ""
+    for address in filter(None, _resolve(hosts)):
+        own = _source_towards(address)
         for name in _interfaces():
             if name != "lo" and own and address_of(name) == own:
                 return name
     return default_interface()
 
 
-def _resolve(host: str) -> str | None:
-    # In a thread: a dead name server holds a look-up for many seconds, deaf to signals.
-    found: list[str] = []
+def _source_towards(address: str) -> str:
+    try:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            probe.connect((address, 9))
+            return str(probe.getsockname()[0])
+    except OSError:
+        return ""
 
-    def look_up() -> None:
+
+def _resolve(hosts: Sequence[str]) -> list[str]:
+    """Addresses, empty where none came in time."""
+    # In threads: a dead name server holds a look-up for many seconds, deaf to signals.
+    found = [""] * len(hosts)
+
+    def look_up(place: int) -> None:
         try:
-            found.append(socket.gethostbyname(host))
+            found[place] = socket.gethostbyname(hosts[place])
         except (OSError, UnicodeError):
             return
 
-    thread = threading.Thread(target=look_up, daemon=True)
-    thread.start()
-    thread.join(_LOOK_UP_S)
-    return found[0] if found else None
+    threads = [
+        threading.Thread(target=look_up, args=(place,), daemon=True)
+        for place, host in enumerate(hosts)
+        if host
+    ]
+    for thread in threads:
+        thread.start()
+    deadline = time.monotonic() + _LOOK_UP_S
+    for thread in threads:
+        thread.join(max(0.0, deadline - time.monotonic()))
+    return list(found)
 
 
 def address_of(interface: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from muster.contract.precedence import Choice, choose
 from muster.settings import Settings
 
 
@@ -28,29 +29,22 @@ def find_program(
     --epochs 3` gives arguments to the one that is named elsewhere.
     """
     script = [word for word in command_line[:1] if not word.startswith("-")]
-    places = [
+    chosen = choose(
+        "entry point",
         (script[0] if script else None, "the command line"),
         (settings.program, "SAGEMAKER_PROGRAM"),
         (reserved.get("sagemaker_program"), "hyperparameter sagemaker_program"),
-    ]
-    named = [(name, source) for name, source in places if name]
-    arguments = tuple(command_line[len(script) :])
-    if not named:
-        return Program(None, "", arguments, None)
-    name, source = named[0]
-    loser = next(((other, place) for other, place in named if other != name), None)
-    conflict = loser and f"entry point {name} from {source} wins over {loser[0]} from {loser[1]}"
-    return Program(name, source, arguments, conflict)
+    )
+    return Program(chosen.value, chosen.source, tuple(command_line[len(script) :]), chosen.conflict)
 
 
-def find_submit_directory(
-    settings: Settings, reserved: Mapping[str, str]
-) -> tuple[str | None, str | None]:
-    """Where the code is said to be, and a line for the log when two places disagree.
+def find_submit_directory(settings: Settings, reserved: Mapping[str, str]) -> Choice[str]:
+    """Where the code is said to be.
 
     The hyperparameter wins: it is this job's, the variable may be the image's.
     """
-    sent, variable = reserved.get("sagemaker_submit_directory"), settings.submit_directory
-    if sent and variable and sent != variable:
-        return sent, f"submit directory {sent} wins over SAGEMAKER_SUBMIT_DIRECTORY={variable}"
-    return sent or variable, None
+    return choose(
+        "submit directory",
+        (reserved.get("sagemaker_submit_directory"), "hyperparameter sagemaker_submit_directory"),
+        (settings.submit_directory, "SAGEMAKER_SUBMIT_DIRECTORY"),
+    )

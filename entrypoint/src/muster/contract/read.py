@@ -7,12 +7,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from muster.contract import files, hyperparameters, resources
+from muster.contract.exportable import refuse_unexportable
 from muster.contract.machine import interface_towards, look_at_machine
+from muster.contract.precedence import Choice, choose
 from muster.contract.program import find_program, find_submit_directory
 from muster.model import Channel, Job, Paths
 from muster.settings import Settings, misspelt
 
 _INFO = 20
+_DIGITS = 10
 
 
 def read_contract(
@@ -37,11 +40,15 @@ def read_contract(
         resource_config, machine.interfaces, lambda: _interface_between(cluster, settings)
     )
     program = find_program(settings, split.reserved, command_line)
-    submit_directory, conflict = find_submit_directory(settings, split.reserved)
-    level, odd_level = _log_level(settings, split.reserved)
-    remarks = (cluster.note, other_interface, program.conflict, conflict, odd_level)
+    submit_directory = find_submit_directory(settings, split.reserved)
+    level, about_level = _log_level(settings, split.reserved)
+    name = _name(settings, split.reserved)
+    remarks = (
+        *(cluster.note, other_interface, program.conflict, submit_directory.conflict),
+        *(name.conflict, about_level),
+    )
     return Job(
-        name=settings.job_name or split.reserved.get("sagemaker_job_name") or "local",
+        name=name.value or "local",
         paths=paths,
         current_host=cluster.current_host,
         hosts=cluster.hosts,
@@ -55,7 +62,7 @@ def read_contract(
         program=program.name,
         program_source=program.source,
         program_args=program.arguments,
-        submit_directory=submit_directory,
+        submit_directory=submit_directory.value,
         resource_config=resource_config,
         input_data_config=input_data,
         machine=machine,
@@ -76,22 +83,44 @@ def _read_files(paths: Paths) -> tuple[dict[str, Any], dict[str, Any], dict[str,
 
 
 def _interface_between(cluster: resources.Resources, settings: Settings) -> str:
-    """The interface towards the first of the other hosts, which is the leader on all but one."""
-    other = next((host for host in cluster.hosts if host != cluster.current_host), "")
-    return interface_towards(settings.addresses.get(other, other))
+    """The interface towards the other hosts, told by this host's own name or another's."""
+    own = cluster.current_host
+    # The leader on all hosts but one.
+    other = next((host for host in cluster.hosts if host != own), "")
+    return interface_towards(*(settings.addresses.get(host, host) for host in (own, other)))
+
+
+def _name(settings: Settings, reserved: Mapping[str, str]) -> Choice[str]:
+    return choose(
+        "job name",
+        (settings.job_name, "TRAINING_JOB_NAME"),
+        (reserved.get("sagemaker_job_name"), "hyperparameter sagemaker_job_name"),
+    )
 
 
 def _log_level(settings: Settings, reserved: Mapping[str, str]) -> tuple[int, str | None]:
-    """The level as a number, and a note when what was sent is none. Names and numbers count."""
-    text = reserved.get("sagemaker_container_log_level") or settings.log_level
+    """The level as a number, and a note on a conflict, or on what is no level. Names count too."""
+    sent = reserved.get("sagemaker_container_log_level")
+    level = choose(
+        "log level",
+        (_number(sent), "hyperparameter sagemaker_container_log_level"),
+        (_number(settings.log_level), "SAGEMAKER_CONTAINER_LOG_LEVEL"),
+    )
+    odd = [text for text in (sent, settings.log_level) if text and _number(text) is None]
+    note = f"log level {odd[0]!r} is unknown" if odd else level.conflict
+    return level.value or _INFO, note
+
+
+def _number(level: str | None) -> int | None:
     levels = {"DEBUG": 10, "INFO": 20, "WARN": 30, "WARNING": 30, "ERROR": 40, "CRITICAL": 50}
-    level = int(text) if text.isdecimal() else levels.get(text.upper())
-    if level is None:
-        return _INFO, f"log level {text!r} is unknown: using INFO"
-    return level, None
+    if not level:
+        return None
+    return int(level) if level.isdecimal() and len(level) < _DIGITS else levels.get(level.upper())
 
 
 def _channels(input_data: Mapping[str, Any], paths: Paths) -> tuple[Channel, ...]:
+    for name in input_data:
+        refuse_unexportable("inputdataconfig.json: a channel's name", name, "Rename the channel.")
     return tuple(
         Channel(
             name,

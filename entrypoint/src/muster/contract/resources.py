@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from muster.contract.exportable import refuse_unexportable
 from muster.errors import ContractError
 from muster.model import Group
 
@@ -53,12 +54,17 @@ def read_resources(config: Mapping[str, Any], fallback_host: str) -> Resources:
     hosts = hosts or (current,)
     own = _find(current, hosts)
     groups = _groups(config.get("instance_groups"))
+    instance_type = str(config.get("current_instance_type") or "local")
+    group = str(config.get("current_group_name") or _HOMOGENEOUS)
+    members = (host for group in groups for host in group.hosts)
+    for text in (*hosts, *members, instance_type, group):
+        refuse_unexportable(f"{_FILE}: a name", text, "SageMaker writes no such file by itself.")
     return Resources(
         current_host=own,
         # The name itself decides between a-1 and a-01, so that all hosts agree.
         hosts=tuple(sorted(set(hosts), key=lambda host: (natural_key(host), host))),
-        instance_type=str(config.get("current_instance_type") or "local"),
-        group=str(config.get("current_group_name") or _HOMOGENEOUS),
+        instance_type=instance_type,
+        group=group,
         groups=groups,
         note=None if own == current else f"{_FILE}: current_host {current} is taken for {own}",
     )

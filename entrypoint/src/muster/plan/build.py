@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping
 
 from muster.contract import argv
 from muster.contract.exports import shared_names
 from muster.contract.groups import make_groups
+from muster.contract.precedence import Choice, choose
 from muster.errors import PlanError
 from muster.model import Code, Job, Plan
 from muster.plan import environment, plain, torchrun
@@ -42,11 +44,12 @@ def make_plan(
     topology = make_topology(job, settings)
     world = make_groups(job).world
     if job.current_host not in world:
-        launcher, source = "plain", topology.nproc_source
+        chosen = Choice("plain", topology.nproc_source, None)
     else:
-        launcher, source = _choose_launcher(job, code, settings)
+        chosen = _choose_launcher(job, code, settings)
+    launcher = str(chosen.value)
     if launcher == "plain":
-        topology = Topology(topology.hosts, topology.node_rank, 1, "launcher plain")
+        topology = dataclasses.replace(topology, nproc=1, nproc_source="launcher plain")
     master_addr = _master_addr(world, settings)
     arguments = argv.MODES[settings.args_mode](job.hyperparameters) + job.program_args
     env = environment.launcher_env(job, topology, inherited)
@@ -70,11 +73,21 @@ def make_plan(
             *shared_names(job),
             *code.notes,
             *remarks,
-            f"launcher {launcher} ({source})",
+            chosen.conflict or f"launcher {launcher} ({chosen.source})",
             f"ranks a host: {topology.nproc} ({topology.nproc_source})",
+            *_shared_pipes(job, topology),
             *_defaults(env),
         ),
     )
+
+
+def _shared_pipes(job: Job, topology: Topology) -> tuple[str, ...]:
+    """A FIFO gives each record to one reader: several of them would each train on a part."""
+    pipes = [channel.name for channel in job.channels if channel.input_mode == "Pipe"]
+    if not pipes or topology.nproc == 1:
+        return ()
+    named = ", ".join(pipes)
+    return (f"Pipe mode ({named}): {topology.nproc} ranks share one FIFO, let one of them read",)
 
 
 def _defaults(env: Mapping[str, str]) -> tuple[str, ...]:
@@ -82,29 +95,32 @@ def _defaults(env: Mapping[str, str]) -> tuple[str, ...]:
     return (f"set because unset: {values}",) if values else ()
 
 
-def _choose_launcher(job: Job, code: Code, settings: Settings) -> tuple[str, str]:
-    name, source = _named_launcher(job, code, settings)
-    if name in BUILT:
-        return name, source
-    remedy = f"It has {' and '.join(BUILT)}: set MUSTER_LAUNCHER to one of them."
-    if name in LAUNCHERS:
-        raise PlanError(f"launcher {name} ({source}) is not in this version", remedy)
-    raise PlanError(
-        f"unknown launcher {name!r} ({source})", remedy.replace("It", "This version", 1)
-    )
+def _choose_launcher(job: Job, code: Code, settings: Settings) -> Choice[str]:
+    """The launcher that is asked for: by the job, else by the entry point's kind, else the image.
 
-
-def _named_launcher(job: Job, code: Code, settings: Settings) -> tuple[str, str]:
-    """The launcher that is asked for, and by what: the job, the entry point's kind, the image."""
-    if settings.launcher:
-        return settings.launcher, "MUSTER_LAUNCHER"
-    for key, launcher in _ASKED_BY_SDK.items():
-        if job.reserved.get(key, "").lower() == "true":
-            return launcher, key
-    if not code.entry.endswith(".py"):
+    Raises:
+        PlanError: it is none, or not in this version.
+    """
+    asked = [
+        (launcher, key)
+        for key, launcher in _ASKED_BY_SDK.items()
+        if job.reserved.get(key, "").lower() == "true"
+    ]
+    chosen = choose("launcher", (settings.launcher, "MUSTER_LAUNCHER"), *asked)
+    if chosen.value is None and not code.entry.endswith(".py"):
         # It most likely starts ranks itself; under torchrun each of its ranks would.
-        return "cluster", "the entry point is no Python file, and the job names none"
-    return settings.default_launcher, "the default"
+        why = "the entry point is no Python file, and the job names none"
+        chosen = Choice("cluster", why, None)
+    elif chosen.value is None:
+        chosen = Choice(settings.default_launcher, "the default", None)
+    if chosen.value in BUILT:
+        return chosen
+    remedy = f"has {' and '.join(BUILT)}: set MUSTER_LAUNCHER to one of them."
+    if chosen.value in LAUNCHERS:
+        what = f"launcher {chosen.value} ({chosen.source}) is not in this version"
+        raise PlanError(what, f"It {remedy}")
+    what = f"unknown launcher {chosen.value!r} ({chosen.source})"
+    raise PlanError(what, f"This version {remedy}")
 
 
 def _master_addr(world: tuple[str, ...], settings: Settings) -> str:

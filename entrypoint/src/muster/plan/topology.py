@@ -9,6 +9,8 @@ from muster.errors import PlanError
 from muster.model import Job
 from muster.settings import Settings
 
+_SENT = "sagemaker_mpi_num_of_processes_per_host"
+
 
 @dataclass(frozen=True)
 class Topology:
@@ -40,14 +42,14 @@ def make_topology(job: Job, settings: Settings) -> Topology:
 
 
 def _nproc(job: Job, settings: Settings) -> tuple[int, str]:
+    sent = job.reserved.get(_SENT)
     if settings.nproc is not None:
-        return settings.nproc, "MUSTER_NPROC"
-    key = "sagemaker_mpi_num_of_processes_per_host"
-    text = job.reserved.get(key)
-    if text is not None:
-        if not text.isdecimal() or int(text) < 1:
-            raise PlanError(f"hyperparameter {key}={text!r} is not a whole number from 1")
-        return int(text), key
+        lost = f", not the {sent} of {_SENT}" if sent not in (None, str(settings.nproc)) else ""
+        return settings.nproc, f"MUSTER_NPROC{lost}"
+    if sent is not None:
+        if not sent.isdecimal() or int(sent) < 1:
+            raise PlanError(f"hyperparameter {_SENT}={sent!r} is not a whole number from 1")
+        return int(sent), _SENT
     if job.machine.gpus:
         return job.machine.gpus, "visible GPUs"
     return 1, "no GPU"

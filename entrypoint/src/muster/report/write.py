@@ -13,6 +13,7 @@ from muster.log import say
 from muster.mask import mask_text
 from muster.model import Cause, Job, Outcome, Paths, Plan
 from muster.report.failure import failure_text, machine_line
+from muster.report.hints import with_hint
 from muster.report.record import run_record
 
 
@@ -38,7 +39,7 @@ def finish(
     seconds: dict[str, float],
 ) -> None:
     """Tells how the run ended: the log, the failure file, the record. Never raises."""
-    cause = outcome.cause
+    cause = outcome.cause and with_hint(outcome.cause, job)
     if cause:
         say(_last_words(cause))
         with _said(paths.failure):
