@@ -1,10 +1,17 @@
 from __future__ import annotations
 
+import json
 import os
 import re
+import socket
 import subprocess
+import sys
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
+import opt_ml
 import pytest
 from engine import IMAGE, docker
 from venvs import venv_python
@@ -14,7 +21,7 @@ FOLDER = "com.docker.compose.project.working_dir"
 
 
 @pytest.fixture
-def run_sdk(tmp_path):
+def run_under(tmp_path):
     """A function that runs a Python file under an SDK, where nothing outside this machine answers.
 
     It returns what was printed, and fails when the file fails.
@@ -50,12 +57,18 @@ def run_sdk(tmp_path):
         assert done.returncode == 0, said
         return said
 
-    yield run
+    return run
+
+
+@pytest.fixture
+def run_sdk(run_under, tmp_path):
+    """The same for a file that starts containers."""
+    yield run_under
     # Compose leaves its containers behind, stopped.
     listed = docker("ps", "-a", "--format", f'{{{{.ID}}}} {{{{.Label "{FOLDER}"}}}}').stdout
     for line in listed.splitlines():
         container, _, folder = line.partition(" ")
-        if folder.startswith(str(scratch)):
+        if folder.startswith(str(tmp_path / "scratch")):
             docker("rm", "-f", "-v", container)
 
 
@@ -73,3 +86,79 @@ def accuracy():
 @pytest.fixture
 def image() -> str:
     return IMAGE
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """One host of a captured job: the folder that stands for /opt/ml, its code, its variables."""
+
+    host: str
+    base: Path
+    code: Path
+    env: dict[str, str]
+
+    def muster_plan(self) -> subprocess.CompletedProcess[str]:
+        """`muster plan --json`, as installed."""
+        return subprocess.run(
+            [sys.executable, "-I", "-m", "muster", "plan", "--json"],
+            env=self.env,
+            cwd=self.base,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    @cached_property
+    def plan(self) -> dict[str, Any]:
+        """What it printed. Fails where it refuses."""
+        done = self.muster_plan()
+        assert done.returncode == 0, done.stderr
+        plan: dict[str, Any] = json.loads(done.stdout)
+        return plan
+
+    @property
+    def script_and_args(self) -> tuple[Path, ...]:
+        """The end of the plan's argv, from the script on."""
+        words = self.plan["argv"]
+        (place,) = (i for i, word in enumerate(words) if word.startswith(str(self.code)))
+        return Path(words[place]), *words[place + 1 :]
+
+
+@pytest.fixture
+def replay(tmp_path):
+    """A function that makes one host of a captured job, with scripts where its code has to be:
+    in the channel `code`, else in a folder in the place of the archive on S3."""
+    with socket.socket() as probe:
+        probe.bind(("", 0))
+        port = probe.getsockname()[1]
+
+    def make(job: opt_ml.Job, host: str) -> Replayed:
+        base, code = tmp_path / host / "ml", tmp_path / host / "code"
+        env = opt_ml.lay_out(_with_code_at(job, base, code), host, base)
+        channel = base / "input" / "data" / "code"
+        code = channel if channel.exists() else code
+        code.mkdir(exist_ok=True)
+        for script in ("train.py", "train.sh"):
+            (code / script).touch()
+        env |= {
+            "PATH": os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]]),
+            "SAGEMAKER_BASE_DIR": str(base),
+            # Neither this machine's GPUs nor its ports decide.
+            "CUDA_VISIBLE_DEVICES": "",
+            "MUSTER_MASTER_PORT": str(port),
+        }
+        return Replayed(host, base, code, env)
+
+    return make
+
+
+def _with_code_at(job: opt_ml.Job, base: Path, code: Path) -> opt_ml.Job:
+    """The job with an address on S3 replaced by a folder, and /opt/ml by what stands for it."""
+    key = "sagemaker_submit_directory"
+    sent = job["HyperParameters"]
+    address = sent.get(key, "")
+    if address.startswith('"s3://'):
+        address = json.dumps(str(code))
+    changed = {key: address.replace('"/opt/ml/', f'"{base}/')} if address else {}
+    return {**job, "HyperParameters": {**sent, **changed}}

@@ -235,3 +235,13 @@ def test_two_submit_directories_are_told(read, opt_ml):
         "submit directory /job from hyperparameter sagemaker_submit_directory "
         "wins over /image from SAGEMAKER_SUBMIT_DIRECTORY"
     )
+
+
+@pytest.mark.parametrize("tuning", [True, False])
+def test_two_names_of_a_job_are_told(read, opt_ml, tuning: bool):
+    """Both names are in the log, but for a tuning job, whose jobs have names of their own."""
+    objective = {"_tuning_objective_metric": "loss"} if tuning else {}
+    opt_ml.config("hyperparameters", {"sagemaker_job_name": '"pets"', **objective})
+    job = read({"TRAINING_JOB_NAME": "pets-001-0a1b2c3d"})
+    assert job.name == "pets-001-0a1b2c3d"
+    assert bool(job.notes) == (not tuning)

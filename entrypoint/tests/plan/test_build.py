@@ -107,8 +107,10 @@ def test_plain(plan):
                 "sagemaker_distributed_dataparallel_enabled": "true",
             },
             "torchrun",
-            "torchrun from sagemaker_torch_distributed_enabled wins over mpirun from "
-            "sagemaker_distributed_dataparallel_enabled",
+            (
+                "torchrun from sagemaker_torch_distributed_enabled wins over mpirun from "
+                "sagemaker_distributed_dataparallel_enabled"
+            ),
         ),
         (
             {"MUSTER_DEFAULT_LAUNCHER": "plain"},
@@ -120,8 +122,10 @@ def test_plain(plan):
             {"MUSTER_LAUNCHER": "plain"},
             {"sagemaker_torch_distributed_enabled": "true"},
             "plain",
-            "plain from MUSTER_LAUNCHER wins over torchrun from "
-            "sagemaker_torch_distributed_enabled",
+            (
+                "plain from MUSTER_LAUNCHER wins over torchrun from "
+                "sagemaker_torch_distributed_enabled"
+            ),
         ),
         (
             {"MUSTER_LAUNCHER": "plain"},

@@ -78,3 +78,22 @@ def test_a_group_that_is_not_there_is_refused(plan):
     """The error names the groups that there are."""
     with pytest.raises(PlanError, match="names gpus; the job's groups are data, gpu"):
         plan("algo-1", sagemaker_distribution_instance_groups='["gpus"]')
+
+
+@pytest.mark.parametrize("sent", ['["gpu"]', "['gpu']"])
+def test_a_list_of_groups_as_json_and_as_python(plan, sent: str):
+    """A generic Estimator without source_dir sends what Python makes of a list."""
+    made = plan("algo-3", sagemaker_distribution_instance_groups=sent)
+    assert made.hosts == ("algo-2", "algo-3", "algo-10")
+
+
+@pytest.mark.parametrize("sent", ['"gpu"', "gpu", "[1]", "[['gpu']", "{}", "7"])
+def test_what_is_no_list_of_groups_is_refused(plan, sent: str):
+    """Passed over, it would train on hosts that were not meant."""
+    with pytest.raises(PlanError, match="is no list of names"):
+        plan("algo-3", sagemaker_distribution_instance_groups=sent)
+
+
+def test_no_list_is_as_if_it_were_not_sent(plan):
+    """Null names no groups."""
+    assert len(plan("algo-3", sagemaker_distribution_instance_groups="null").hosts) == 4

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -49,9 +50,10 @@ def make_groups(job: Job) -> Groups:
     Raises:
         PlanError: the distribution names a group that the job doesn't have.
     """
+    raw = job.resource_config.get("instance_groups")
     by_name = {
         item["instance_group_name"]: item
-        for item in job.resource_config.get("instance_groups") or ()
+        for item in (raw if isinstance(raw, list) else ())
         if isinstance(item, dict) and isinstance(item.get("instance_group_name"), str)
     }
     distribution = _distribution(job)
@@ -74,10 +76,26 @@ def make_groups(job: Job) -> Groups:
 
 
 def _distribution(job: Job) -> tuple[str, ...]:
-    named = job.framework_params.get(_NAMED)
-    if isinstance(named, list):
-        return tuple(str(name) for name in named)
+    named = _read_list(job.framework_params.get(_NAMED))
+    if named is not None:
+        return named
     asked = any(job.framework_params.get(key) for key in _DISTRIBUTED)
     # The SDK drops the groups for torch_distributed (contract.md 7). The toolkit then makes a
     # cluster of each group; we make the one that was asked for.
     return (tuple(group.name for group in job.groups) or (job.group,)) if asked else ()
+
+
+def _read_list(sent: Any) -> tuple[str, ...] | None:
+    """Names of groups, as JSON or as Python writes a list: a generic Estimator sends `['gpu']`."""
+    names = sent
+    if isinstance(sent, str):
+        import ast  # noqa: PLC0415  (for a rare case)
+
+        with contextlib.suppress(ValueError, SyntaxError, RecursionError, MemoryError):
+            names = ast.literal_eval(sent)
+    if names is None:
+        return None
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        what = f"hyperparameter {_NAMED}={sent!r} is no list of names"
+        raise PlanError(what, 'Send names of groups as JSON: ["gpu"].')
+    return tuple(names)

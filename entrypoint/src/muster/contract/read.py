@@ -91,11 +91,14 @@ def _interface_between(cluster: resources.Resources, settings: Settings) -> str:
 
 
 def _name(settings: Settings, reserved: Mapping[str, str]) -> Choice[str]:
-    return choose(
+    chosen = choose(
         "job name",
         (settings.job_name, "TRAINING_JOB_NAME"),
         (reserved.get("sagemaker_job_name"), "hyperparameter sagemaker_job_name"),
     )
+    # Each job of a tuning job has a name of its own, and the tuning job's among its settings.
+    tuning = "_tuning_objective_metric" in reserved
+    return chosen._replace(conflict=None) if tuning else chosen
 
 
 def _log_level(settings: Settings, reserved: Mapping[str, str]) -> tuple[int, str | None]:

@@ -96,7 +96,9 @@ def _review_one(key: str, text: str) -> str | None:
     if row is None:
         return _unknown(key)
     if row.treatment == "refused" and text.lower() == "true":
-        raise PlanError(f"hyperparameter {key} can't be honoured", f"{row.why}.".capitalize())
+        raise PlanError(
+            f"hyperparameter {key} can't be honoured", f"{row.why[0].upper()}{row.why[1:]}."
+        )
     return f"ignored: {key} ({row.why})" if row.treatment == "ignored" and text else None
 
 

@@ -1,0 +1,215 @@
+"""The payloads that the SDKs send (tests/sdk/payloads), as jobs: what each host of each would run.
+
+The SDKs' local modes refuse most of these forms. So support/opt_ml.py puts a payload below a
+folder as SageMaker would, and `muster plan` reads it there. The code of most is an archive on S3,
+which this version doesn't fetch: conftest.py puts a folder in its place.
+"""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import opt_ml
+import pytest
+
+PAYLOADS = Path(__file__).parent / "payloads"
+NAMES = sorted(f"{path.parent.name}/{path.stem}" for path in PAYLOADS.glob("*/*.json"))
+
+FEW = ("--epochs", "3", "--lr", "0.1")
+TUNED = ("--batch-size", "16", "--epochs", "3", "--lr", "0.01", "--optimizer", "sgd")
+SMP = (*FEW, "--mp_parameters", '{"tensor_parallel_degree":2}')
+ALL_KINDS = (
+    *("--a-bool", "True"),
+    *("--a-dict", '{"b":1,"c":"d e"}'),
+    *("--a-float", "1e-05"),
+    *("--a-list", '[1,"two"]'),
+    *("--a-number-as-text", "1e10"),
+    *("--a-text", "it's $HOME"),
+    *("-x", "1"),
+)
+# A generic Estimator without source_dir sends what Python's str makes of a value. That is no
+# JSON, so it is text like any other: nobody can tell None from the text "None" any more.
+ALL_KINDS_AS_PYTHON = (
+    *("--a-bool", "True"),
+    *("--a-dict", "{'b': 1, 'c': 'd e'}"),
+    *("--a-float", "1e-05"),
+    *("--a-list", "[1, 'two']"),
+    *("--a-none", "None"),
+    *("--a-number-as-text", "1e10"),
+    *("--a-text", "it's $HOME"),
+    *("-x", "1"),
+)
+
+BOTH = ("algo-1", "algo-2")
+# Of the forms with groups: `data` has algo-1, `gpu` the other two.
+ALL_GROUPS, GPU_GROUP = ("algo-1", "algo-2", "algo-3"), ("algo-2", "algo-3")
+
+
+class Runs(NamedTuple):
+    """A form that trains by torchrun: what chose it, the script's arguments, ranks a host, and
+    the hosts of the world."""
+
+    chosen_by: str
+    args: tuple[str, ...] = FEW
+    nproc: int = 1
+    world: tuple[str, ...] = BOTH
+
+
+class Refused(NamedTuple):
+    """A form that this version refuses: why, and the hosts of the world that was asked for."""
+
+    why: str
+    world: tuple[str, ...] = BOTH
+    args: tuple[str, ...] = FEW
+
+
+def no_mpirun(asked_by: str, world: tuple[str, ...] = BOTH) -> Refused:
+    """A launcher that a later version may have."""
+    return Refused(f"launcher mpirun (sagemaker_{asked_by}) is not in this version", world)
+
+
+def never(key: str) -> Refused:
+    """A feature of other images."""
+    return Refused(f"hyperparameter sagemaker_{key} can't be honoured")
+
+
+TORCH = "sagemaker_torch_distributed_enabled"
+SMDDP = "distributed_dataparallel_enabled"
+
+EXPECTED: dict[str, Runs | Refused] = {
+    "v2/generic": Runs("the default", ALL_KINDS_AS_PYTHON),
+    "v2/generic-source-dir": Runs("the default", ALL_KINDS),
+    "v2/generic-debugger": Runs("the default"),
+    "v2/generic-by-hand": Runs(TORCH, args=(), nproc=4),
+    "v2/generic-groups": Runs(TORCH, args=(), nproc=4, world=GPU_GROUP),
+    "v2/generic-groups-source-dir": Runs(TORCH, args=(), nproc=4, world=GPU_GROUP),
+    "v2/pytorch": Runs("the default", ALL_KINDS),
+    "v2/pytorch-shell": Refused(
+        "launcher cluster (the entry point is no Python file, and the job names none)"
+        " is not in this version"
+    ),
+    "v2/pytorch-torchrun": Runs(TORCH),
+    "v2/pytorch-mpi": no_mpirun("mpi_enabled"),
+    "v2/pytorch-smddp": no_mpirun(SMDDP),
+    "v2/pytorch-smddp-options": no_mpirun(SMDDP),
+    "v2/pytorch-pytorchddp": no_mpirun(SMDDP),  # the SDK makes smddp of it
+    "v2/pytorch-smp-1": no_mpirun("mpi_enabled"),
+    "v2/pytorch-smp-2": Runs(TORCH, SMP),
+    "v2/pytorch-compiler": never("training_compiler_enabled"),
+    "v2/pytorch-xla": never("pytorch_xla_multi_worker_enabled"),
+    "v2/pytorch-spot": Runs(TORCH),
+    "v2/pytorch-groups-mpi": no_mpirun("mpi_enabled", GPU_GROUP),
+    "v2/pytorch-groups-smddp": no_mpirun(SMDDP, GPU_GROUP),
+    "v2/pytorch-groups-torchrun": Runs(TORCH, world=ALL_GROUPS),  # the SDK drops the groups
+    "v2/huggingface-torchrun": Runs(TORCH),
+    "v2/huggingface-pytorchddp": no_mpirun("pytorch_ddp_enabled"),
+    "v2/huggingface-compiler": never("training_compiler_enabled"),
+    "v2/huggingface-xla": never("pytorch_xla_multi_worker_enabled"),
+    "v2/tensorflow-parameter-server": never("parameter_server_enabled"),
+    "v2/tensorflow-mirrored": never("multi_worker_mirrored_strategy_enabled"),
+    "v2/tuner-generic": Runs("the default", TUNED),
+    "v2/tuner-generic-metadata": Runs("the default", TUNED),
+    "v2/tuner-pytorch": Runs(TORCH, TUNED),
+    "v2/tuner-pytorch-metadata": Runs(TORCH, TUNED),
+    "v3/no-source-code": Runs(TORCH, ALL_KINDS, nproc=4),
+}
+ISOLATED = "v2/pytorch-isolated"
+BASH = [f"v3/{name}" for name in ("command", "entry-script", "mpi", "torchrun", "torchrun-smp")]
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_each_host_runs_what_the_job_asks_for(replay, name):
+    """Every host of the world has the launcher, the ranks and the leader that the SDK's form asks
+    for, and the script gets the user's hyperparameters, and no reserved one. What can't be done
+    is refused with status 73, by name. A host outside the world runs the script by itself."""
+    job, expected = payload(name), EXPECTED[name]
+    for host in opt_ml.hosts_of(job):
+        replayed = replay(job, host)
+        if host not in expected.world:
+            check_outsider(replayed, expected)
+        elif isinstance(expected, Refused):
+            done = replayed.muster_plan()
+            assert (done.returncode, done.stdout) == (73, "")
+            assert done.stderr.splitlines()[0] == f"muster: {expected.why}"
+        else:
+            check_rank(replayed, expected)
+
+
+def check_rank(replayed, expected: Runs) -> None:
+    """A host of the world: its part of the one torchrun."""
+    plan, size = replayed.plan, len(expected.world)
+    node_rank = expected.world.index(replayed.host)
+    assert plan["launcher"] == "torchrun"
+    assert f"launcher torchrun ({expected.chosen_by})" in plan["notes"]
+    assert plan["hosts"] == list(expected.world)
+    assert (plan["node_rank"], plan["nproc"]) == (node_rank, expected.nproc)
+    assert plan["world_size"] == size * expected.nproc
+    assert {
+        f"--nnodes={size}",
+        f"--nproc-per-node={expected.nproc}",
+        f"--node-rank={node_rank}",
+        f"--master-addr={expected.world[0]}",
+    } <= set(plan["argv"])
+    assert replayed.script_and_args == (replayed.code / "train.py", *expected.args)
+
+
+def check_outsider(replayed, expected: Runs | Refused) -> None:
+    """A host of a group that the distribution doesn't name."""
+    assert replayed.plan["launcher"] == "plain"
+    assert replayed.plan["hosts"] == [replayed.host]
+    assert (replayed.plan["nproc"], replayed.plan["world_size"]) == (1, 1)
+    assert replayed.script_and_args == (replayed.code / "train.py", *expected.args)
+
+
+def test_every_payload_is_replayed():
+    """A form that is captured has its expectation here."""
+    assert sorted([*EXPECTED, *BASH, ISOLATED]) == NAMES
+
+
+def test_network_isolation_names_an_archive_in_the_channel(replay):
+    """With network isolation the SDK names an archive in the channel `code`. This version refuses
+    it by its path, with status 71: see the next test for what works."""
+    job = payload(ISOLATED)
+    assert job["EnableNetworkIsolation"]
+    replayed = replay(job, "algo-1")
+    archive = replayed.base / "input" / "data" / "code" / "sourcedir.tar.gz"
+    tarfile.open(archive, "w:gz").close()
+    done = replayed.muster_plan()
+    assert done.returncode == 71
+    why = f"muster: code as an archive is not supported by this version ({archive})"
+    assert done.stderr.splitlines()[0] == why
+
+
+def test_network_isolation_with_unpacked_code(replay):
+    """The channel `code` with the files themselves is found without any address: nothing has to be
+    fetched."""
+    job = payload(ISOLATED)
+    del job["HyperParameters"]["sagemaker_submit_directory"]
+    for host in BOTH:
+        replayed = replay(job, host)
+        assert replayed.code == replayed.base / "input" / "data" / "code"
+        assert replayed.plan["cwd"] == str(replayed.code)
+        check_rank(replayed, Runs(TORCH))
+
+
+@pytest.mark.parametrize("name", BASH)
+def test_source_code_replaces_the_entry_point(name):
+    """ModelTrainer with source_code runs bash where muster would, and tells it nothing."""
+    job = payload(name)
+    assert job["AlgorithmSpecification"]["ContainerEntrypoint"] == ["/bin/bash"]
+    assert not [key for key in job["HyperParameters"] if key.startswith("sagemaker_")]
+
+
+def test_no_source_code_keeps_the_entry_point():
+    """ModelTrainer without source_code leaves the image's own entry point, which is muster."""
+    algorithm = payload("v3/no-source-code")["AlgorithmSpecification"]
+    assert not {"ContainerEntrypoint", "ContainerArguments"} & set(algorithm)
+
+
+def payload(name: str) -> dict[str, Any]:
+    """The job of a payload; of a tuning job, its first."""
+    text = (PAYLOADS / f"{name}.json").read_text(encoding="utf-8")
+    return opt_ml.first_job(json.loads(text))
