@@ -21,11 +21,8 @@ FOLDER = "com.docker.compose.project.working_dir"
 
 
 @pytest.fixture
-def run_under(tmp_path):
-    """A function that runs a Python file under an SDK, where nothing outside this machine answers.
-
-    It returns what was printed, and fails when the file fails.
-    """
+def sdk_env(tmp_path):
+    """Variables under which an SDK asks nothing of AWS, and keeps its files in a folder."""
     config = tmp_path / "sagemaker-config.yaml"
     # The SDK's telemetry waits on the network for minutes where there is none.
     config.write_text(
@@ -35,7 +32,7 @@ def run_under(tmp_path):
     )
     scratch = tmp_path / "scratch"
     scratch.mkdir()
-    env = {
+    return {
         **os.environ,
         "SAGEMAKER_USER_CONFIG_OVERRIDE": str(config),
         "AWS_EC2_METADATA_DISABLED": "true",
@@ -43,11 +40,20 @@ def run_under(tmp_path):
         "TMPDIR": str(scratch),
     }
 
+
+@pytest.fixture
+def run_under(sdk_env):
+    """A function that runs a Python file under an SDK, where nothing outside this machine answers.
+
+    It returns what was printed, and fails when the file fails.
+    """
+    scratch = Path(sdk_env["TMPDIR"])
+
     def run(sdk: str, file: Path, *arguments: object, cwd: Path = scratch) -> str:
         done = subprocess.run(
             [venv_python(HERE / f"{sdk}.txt"), file, *map(str, arguments)],
             cwd=cwd,
-            env=env,
+            env=sdk_env,
             capture_output=True,
             text=True,
             timeout=280,

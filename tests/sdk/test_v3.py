@@ -12,17 +12,19 @@ SCRIPT = Path(__file__).parent / "scripts" / "model_trainer_v3.py"
 
 
 @pytest.mark.parametrize(
-    ("form", "runs_muster"),
+    ("form", "instances", "runs_muster"),
     [
-        ("no-source-code", True),
-        ("entry-script", False),
-        ("command", True),
-        ("torchrun", False),
+        # Its local mode names an interface, ethwe, that the containers don't have.
+        ("no-source-code", 2, True),
+        ("entry-script", 1, False),
+        ("command", 2, True),
+        ("torchrun", 1, False),
     ],
 )
-def test_model_trainer_trains(run_sdk, accuracy, form, runs_muster, image, digits, root):
+def test_model_trainer_trains(run_sdk, accuracy, form, instances, runs_muster, image, digits, root):
     """Each form trains. Without source_code the image's own entry point runs; with it the SDK's
     script does, and muster only where `command` names it."""
-    said = run_sdk("sdk-v3", SCRIPT, image, form, root / "examples", digits)
+    said = run_sdk("sdk-v3", SCRIPT, image, form, root / "examples", digits, instances)
     assert accuracy(said) > 0.95
-    assert ("[muster algo-1] muster 0.1.0" in said) == runs_muster
+    for number in range(1, instances + 1):
+        assert (f"[muster algo-{number}] muster 0.1.0" in said) == runs_muster

@@ -1,6 +1,7 @@
 """SDK v3's ModelTrainer in LOCAL_CONTAINER mode, without AWS. Run by test_v3.py.
 
-Arguments: the image, the form (see FORMS), the folder of the code, the channel's folder.
+Arguments: the image, the form (see `forms`), the folder of the code, the channel's folder, the
+number of instances.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def forms(code: str) -> dict[str, dict[str, object]]:
     }
 
 
-def main(image: str, form: str, code: str, training: str) -> None:
+def main(image: str, form: str, code: str, training: str, instances: str) -> None:
     """Trains; raises when the job fails."""
     inputs = [InputData(channel_name="training", data_source=training)]
     if form == "no-source-code":
@@ -41,7 +42,7 @@ def main(image: str, form: str, code: str, training: str) -> None:
     trainer = ModelTrainer(
         training_mode=Mode.LOCAL_CONTAINER,
         training_image=image,
-        compute=Compute(instance_type="local_cpu", instance_count=1),
+        compute=Compute(instance_type="local_cpu", instance_count=int(instances)),
         local_container_root=str(Path.cwd()),
         base_job_name="digits",
         environment=ONE_THREAD,

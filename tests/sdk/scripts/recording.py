@@ -29,8 +29,10 @@ ANSWERS: dict[str, dict[str, Any]] = {
     "CreateTrainingJob": {"TrainingJobArn": f"arn:aws:sagemaker:{REGION}:111111111111:any"},
     "CreateHyperParameterTuningJob": {},
     "DescribeTrainingJob": {"TrainingJobName": "job"},
+    "GetCallerIdentity": {"Account": "111111111111"},
+    "HeadBucket": {},
 }
-"""Every call that the SDKs make for these jobs. Another one fails the capture."""
+"""Every call that the SDKs make here. Another one fails the capture."""
 
 # Two spellings: in the SDKs' names of jobs, and so in addresses as well.
 _TIME = re.compile(r"\d{4}(-\d\d){5}-\d{3}|\d{14}")
