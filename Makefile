@@ -14,6 +14,9 @@ TORCH_INDEX ?= $(if $(PIP_FIND_LINKS),,https://download.pytorch.org/whl/cpu)
 # Twice quiet: a machine with several indexes gets a warning a package otherwise.
 PIP := $(BIN)/pip install --quiet --quiet --disable-pip-version-check
 
+# Tests mostly wait, for containers and for ranks that end. More workers than two make them wait for each other.
+WORKERS ?= 2
+
 .DEFAULT_GOAL := help
 .PHONY: help run test test-full lint format images images-test reference engine venv dev clean
 
@@ -26,7 +29,7 @@ run: venv $(DATA)/digits.npz ## Train the digits example on 2 hosts x 2 ranks of
 test: dev lint ## Engine, images and every test; tests that need what is missing here are named as skipped
 	@if scripts/engine; then $(MAKE) --no-print-directory images-test; \
 	 else echo "no Docker engine: the tests that need one are skipped, see below"; fi
-	$(BIN)/pytest $(PYTEST)
+	$(BIN)/pytest -n $(WORKERS) $(PYTEST)
 
 test-full: ## The same with many more generated inputs
 	$(MAKE) test PYTEST="--hypothesis-profile=full $(PYTEST)"

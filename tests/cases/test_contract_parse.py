@@ -39,6 +39,44 @@ def test_case_001_a_broken_file_is_named(contract, name, content):
     assert ended.failure.startswith(f"{contract.base}/input/config/{name}.json is ")
 
 
+@pytest.mark.parametrize("content", ["", "{", "[1]", "null"])
+def test_case_001_files_that_nobody_reads(contract, content):
+    """What the platform writes for others, known or new, harms no job, whatever is in it."""
+    contract.hyperparameters()
+    for name in (
+        "trainingjobconfig",
+        "init-config",
+        "checkpointconfig",
+        "tensorboardoutputconfig",
+        "debughookconfig",
+        "profilerconfig",
+        "metric-definition-regex",
+        "upstreamoutputdataconfig",
+        "a-file-of-2030",
+    ):
+        contract.config(name, content)
+    ended = contract.run()
+    assert ended.status == 0, ended.log
+    assert "Traceback" not in ended.log
+
+
+@pytest.mark.docker
+@pytest.mark.parametrize("name", ["hyperparameters", "resourceconfig", "inputdataconfig"])
+def test_case_001_a_file_that_may_not_be_read(name, tmp_path):
+    """Another user than root is told which file is closed to it, and what to do."""
+    config = tmp_path / "config"
+    config.mkdir()
+    (config / f"{name}.json").write_text("{}")
+    (config / f"{name}.json").chmod(0o600)
+    words = ["--user", "1000:1000", "-v", f"{config}:/opt/ml/input/config:ro"]
+    done = docker("run", "--rm", *words, IMAGE, "train", "train.py", check=False)
+    assert done.returncode == 70
+    path = f"/opt/ml/input/config/{name}.json"
+    assert f"{path} can't be read: Permission denied" in done.stderr
+    assert "run the container as root" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_case_002_one_order_for_all_settings(contract, tmp_path):
     """The variable wins for the program, the hyperparameter for the submit directory and the
     level; each conflict is logged with both values."""

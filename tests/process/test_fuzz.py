@@ -189,6 +189,9 @@ def end(base, capfd, monkeypatch):
         return Outcome(0)
 
     monkeypatch.setattr(muster.train, "launch", launch)
+    # What a run changes for its whole process.
+    monkeypatch.setattr("muster.log._name", "muster")
+    monkeypatch.setattr("muster.mask._on", True)
     # Names that don't resolve would cost two seconds each.
     monkeypatch.setattr("socket.gethostbyname", lambda _host: "127.0.0.1")
 

@@ -116,6 +116,7 @@ def test_the_role_may_do_what_the_job_needs(root):
 
 
 @pytest.mark.docker
+@pytest.mark.xdist_group("sagemaker-local")
 def test_the_same_example_in_local_mode(run_sdk, accuracy, image, root, digits, tmp_path):
     """With --local the example trains in two containers on this machine."""
     example = root / "examples" / "sagemaker" / "first_job.py"

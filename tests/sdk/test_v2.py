@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 import readme
 
-pytestmark = pytest.mark.docker
+# The SDKs' local modes share one network by name, and v3 its hosts' names too.
+pytestmark = [pytest.mark.docker, pytest.mark.xdist_group("sagemaker-local")]
 
 SCRIPTS = Path(__file__).parent / "scripts"
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.docker
+# The SDKs' local modes share one network by name, and v3 its hosts' names too.
+pytestmark = [pytest.mark.docker, pytest.mark.xdist_group("sagemaker-local")]
 
 SCRIPT = Path(__file__).parent / "scripts" / "model_trainer_v3.py"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
 import threading
 import time
@@ -33,6 +34,9 @@ def gloo_thread() -> Iterator[None]:
     yield
     over.set()
     thread.join()
+    # Python's thread is over a moment before the system's.
+    while os.path.exists(f"/proc/self/task/{thread.native_id}"):
+        time.sleep(0.01)
 
 
 @pytest.fixture
