@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import posixpath
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,6 +22,11 @@ from muster.errors import SIGNAL_BASE, Kind
 def to_json(value: Any) -> str:
     """Any dataclass of this module as one JSON text. Pure."""
     return json.dumps(dataclasses.asdict(value), ensure_ascii=False, default=str)
+
+
+def file_part(host: str) -> str:
+    """A host's name as a part of a file's name: all hosts' files may end in one archive. Pure."""
+    return re.sub(r"[^\w.-]", "_", host)
 
 
 @dataclass(frozen=True)
@@ -114,6 +120,8 @@ class Machine:
     cpus: int
     gpus: int
     interfaces: tuple[str, ...]
+    shm: int = 0
+    """Bytes of /dev/shm; 0 when that isn't known."""
 
 
 @dataclass(frozen=True)
@@ -222,6 +230,8 @@ class RankEnd:
     signalled: int = 0
     """The signal the harness had sent before the end; 0 when none."""
     signalled_time: float = 0.0
+    killed: bool = False
+    """Whether it had not ended in time, so that the harness killed it."""
     error: ErrorRecord | None = None
     stderr_tail: tuple[str, ...] = ()
 

@@ -19,6 +19,9 @@ LAUNCHERS = ("torchrun", "mpirun", "horovodrun", "direct", "cluster", "plain")
 ARGS_MODES = ("plain", "toolkit", "flags", "equals", "none")
 """The ways in which hyperparameters become arguments; contract/argv.py has a function for each."""
 
+LOG_MODES = ("rank0-raw", "prefix", "rank0", "failed")
+"""What of the ranks' output the log shows; launch/policy.py says what each does."""
+
 _HIGHEST_PORT = 65535
 
 
@@ -69,10 +72,13 @@ def _addresses(text: str) -> dict[str, str]:
     return {host.strip(): address.strip() for host, _, address in parts}
 
 
-def _args_mode(text: str) -> str:
-    if text not in ARGS_MODES:
-        raise ValueError(text)
-    return text
+def _one_of(names: tuple[str, ...]) -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        if text not in names:
+            raise ValueError(text)
+        return text
+
+    return parse
 
 
 TABLE: dict[str, Setting] = {
@@ -142,7 +148,7 @@ TABLE: dict[str, Setting] = {
     ),
     "args_mode": Setting(
         "MUSTER_ARGS",
-        _args_mode,
+        _one_of(ARGS_MODES),
         "plain",
         "one of " + ", ".join(ARGS_MODES),
         "How hyperparameters become the script's arguments.",
@@ -153,6 +159,27 @@ TABLE: dict[str, Setting] = {
         default=False,
         accepts="1 or 0",
         meaning="Replace the harness by the launcher: no supervision, no failure file.",
+    ),
+    "log": Setting(
+        "MUSTER_LOG",
+        _one_of(LOG_MODES),
+        "rank0-raw",
+        "one of " + ", ".join(LOG_MODES),
+        "Whose output the log shows, and how (docs/design.md). What it hides is in files.",
+    ),
+    "log_dir": Setting(
+        "MUSTER_LOG_DIR",
+        str,
+        None,
+        "a folder",
+        "Each rank's whole output as files, at most 512 MiB a stream.",
+    ),
+    "hold_s": Setting(
+        "MUSTER_HOLD_S",
+        _seconds,
+        0.0,
+        "seconds",
+        "How long a failed container stays, for a look into it. A stop ends the wait.",
     ),
     "mask": Setting(
         "MUSTER_MASK",
@@ -210,6 +237,9 @@ class Settings:
     addresses: Mapping[str, str]
     args_mode: str
     exec_only: bool
+    log: str
+    log_dir: str | None
+    hold_s: float
     mask: bool
     stop_grace_s: float
     abort_grace_s: float

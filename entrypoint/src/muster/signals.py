@@ -33,6 +33,12 @@ def _raise(number: int, _frame: FrameType | None) -> None:
     raise StopRequested(number)
 
 
+def wait_for_stop(seconds: float) -> None:
+    """Waits for a stopping signal, at most so long. Effects: takes the signal."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)
+    signal.sigtimedwait(STOPPING, seconds)
+
+
 def before_exec() -> None:
     """Undoes what Python does to signals: a program that takes our place starts as usual."""
     for number in (signal.SIGPIPE, signal.SIGXFSZ):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 import traceback
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from muster import mask, report
+from muster import mask, report, signals
 from muster.banner import banner
 from muster.code import locate
 from muster.contract import read_contract
@@ -31,6 +31,9 @@ def train(command_line: Sequence[str], env: Mapping[str, str]) -> int:
     run = _Run(env)
     outcome = run.outcome(command_line)
     report.finish(run.paths, outcome, run.job, run.plan, run.seconds)
+    if outcome.status and run.hold_s and not outcome.stop_signal:
+        say(f"held for {run.hold_s:g} s (MUSTER_HOLD_S): `docker exec` in, or stop the container")
+        signals.wait_for_stop(run.hold_s)
     return outcome.status
 
 
@@ -43,6 +46,7 @@ class _Run:
     job: Job | None = None
     plan: Plan | None = None
     seconds: dict[str, float] = field(default_factory=dict)
+    hold_s: float = 0.0
     started: float = field(default_factory=time.monotonic)
 
     @property
@@ -58,7 +62,8 @@ class _Run:
             return self._failed(error.what, error.kind, error.status, error.remedy)
         except StopRequested as stop:
             status = SIGNAL_BASE + stop.signum
-            return self._failed("stopped by a signal before the ranks began", "signal", status)
+            what = "stopped by a signal before the ranks began"
+            return replace(self._failed(what, "signal", status), stop_signal=stop.signum)
         except Exception as error:  # noqa: BLE001  (a defect of ours must still end legibly)
             say(traceback.format_exc())
             what = f"muster itself failed: {type(error).__name__}: {error}"
@@ -66,6 +71,7 @@ class _Run:
 
     def _stages(self, settings: Settings, command_line: Sequence[str]) -> Outcome:
         mask.switch(on=settings.mask)
+        self.hold_s = settings.hold_s
         job = self.job = read_contract(settings, self.env, command_line)
         sign_as(job.current_host)
         self._enter("code")

@@ -9,6 +9,7 @@ from muster.contract.machine import (
     default_interface,
     interface_towards,
     look_at_machine,
+    shared_memory,
     usable_cpus,
 )
 
@@ -114,3 +115,10 @@ def test_a_dead_name_server_does_not_hold_the_start(monkeypatch):
     before = time.monotonic()
     interface_towards("algo-1", "algo-2")
     assert time.monotonic() - before < 3
+
+
+def test_shared_memory(tmp_path):
+    """Its size and what is free of it; a folder that isn't there has none."""
+    size, free = shared_memory(str(tmp_path))
+    assert size >= free > 0
+    assert shared_memory(str(tmp_path / "absent")) == (0, 0)

@@ -1,7 +1,6 @@
 """The log pump over real pipes, into a real file."""
 
 import contextlib
-import fcntl
 import os
 import threading
 import time
@@ -12,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.launch.streams import LogPump, Source, write_all
+from muster.launch.ranklog import RankLog
+from muster.launch.streams import LogPump, Source
 
 PATIENCE_S = 10
 MIB = 1024 * 1024
@@ -54,9 +54,15 @@ class Log:
         self.end(*list(self._mine))
         if not self.pump.is_alive():
             self.pump.start()
-        assert self.pump.drain(PATIENCE_S)
+        assert self.drain()
         self.close()
         return self.content
+
+    def drain(self) -> bool:
+        """Whether every pipe has ended; what they held has been written then."""
+        ended = self.pump.drain(PATIENCE_S)
+        self.pump.flush(PATIENCE_S)
+        return ended
 
     def close(self) -> None:
         if self.pump.is_alive():
@@ -129,7 +135,7 @@ def test_any_lines_in_any_pieces(log):
             os.write(write, whole[position : position + step])
             position += step
         log.end(write)
-        assert log.pump.drain(PATIENCE_S)
+        assert log.drain()
         expected = b"".join(b"[h 1] " + line for line in whole.splitlines(keepends=True))
         assert log.content[before:] == expected
 
@@ -277,7 +283,7 @@ def test_drain_waits_for_the_end(log):
     """Draining is over when all that was written has been shown, and every pipe has ended."""
     _, write = log.source()
     threading.Timer(0.1, lambda: (os.write(write, b"late\n"), log.end(write))).start()
-    assert log.pump.drain(PATIENCE_S)
+    assert log.drain()
     assert log.content == b"late\n"
 
 
@@ -319,7 +325,7 @@ def test_ended_pipes_are_closed(log):
         pipes.add(os.fstat(source.fd).st_ino)
         os.write(write, b"x\n")
         log.end(write)
-    assert log.pump.drain(PATIENCE_S)
+    assert log.drain()
     still_open = set()
     for fd in os.listdir("/proc/self/fd"):
         with contextlib.suppress(OSError):
@@ -339,22 +345,42 @@ def test_a_reader_that_has_gone_is_no_trouble(log):
     os.close(gone)
 
 
-def test_a_slow_reader_gets_everything():
-    """A target that takes no more for a while, though it never blocks, still gets every byte."""
-    read, write = os.pipe2(os.O_NONBLOCK)
-    fcntl.fcntl(write, fcntl.F_SETPIPE_SZ, 4096)
-    os.set_blocking(read, True)
-    data = os.urandom(200_000)
-    got = bytearray()
+def test_a_line_of_the_harness_is_not_written_into_another(log, capfd):
+    """The harness's own lines begin on a line of their own, and never overtake a rank's."""
+    _, write = log.source(b"[h 1] ", target=2)
+    os.write(write, b"whole\nhalf a")
+    deadline = time.monotonic() + PATIENCE_S
+    shown = ""
+    while "half a" not in shown and time.monotonic() < deadline:
+        time.sleep(0.01)
+        shown += capfd.readouterr().err
+    log.pump.interject(b"[muster] a line\n")
+    log.pump.flush(PATIENCE_S)
+    shown += capfd.readouterr().err
+    assert shown == "[h 1] whole\n[h 1] half a\n[muster] a line\n"
 
-    def slowly() -> None:
-        while len(got) < len(data):
-            got.extend(os.read(read, 5000))
 
-    reader = threading.Thread(target=slowly)
-    reader.start()
-    write_all(write, data)
-    reader.join(PATIENCE_S)
-    assert bytes(got) == data
-    os.close(read)
+def test_a_bar_is_thinned_out_and_its_last_state_comes(log):
+    """Of a thousand states a second a few are shown, the newest at the latest after 0.3 s."""
+    _, write = log.source()
+    for number in range(1000):
+        os.write(write, b"%3d %%\r" % number)
+    deadline = time.monotonic() + PATIENCE_S
+    while not log.content.endswith(b"999 %\r") and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert log.content.endswith(b"999 %\r")
+    assert log.content.count(b"\r") < 20
+
+
+def test_all_of_it_is_in_the_file(log, tmp_path):
+    """The file of a stream has each byte, also of a bar, and also where the stream is muted."""
+    read, write = os.pipe()
+    source = log.pump.add(
+        read, log.target, b"[h 1] ", RankLog(str(tmp_path / "logs" / "rank-1.out"))
+    )
+    source.muted = True
+    data = b"1 %\r2 %\r3 %\n" * 1000 + bytes(range(256))
+    os.write(write, data)
     os.close(write)
+    assert log.finish() == b""
+    assert (tmp_path / "logs" / "rank-1.out").read_bytes() == data

@@ -4,7 +4,7 @@ import pytest
 
 from muster.contract import read_contract
 from muster.errors import CodeError, ContractError
-from muster.local.folders import make_hosts
+from muster.local.folders import channels, make_hosts
 from muster.local.options import Options, parse
 from muster.model import Channel
 from muster.settings import read_settings
@@ -57,6 +57,27 @@ def test_one_model_folder_for_all(options, tmp_path):
     assert (Path(two.paths.model) / "model.pt").exists()
     assert (tmp_path / "out" / "model" / "model.pt").exists()
     assert one.paths.output_data != two.paths.output_data
+
+
+def test_what_is_mounted_into_containers(options, tmp_path):
+    """For containers the code is a channel, channels are folders to mount on, and the interface is
+    Docker's."""
+    words = ("--backend", "docker", "--channel", f"training={tmp_path}")
+    (host,) = make_hosts(options(*words), str(tmp_path / "out"))
+    job = read_contract(read_settings({"SAGEMAKER_BASE_DIR": host.paths.base}), {})
+    assert [channel.name for channel in job.channels] == ["code", "training"]
+    assert not any((Path(host.paths.data) / name).is_symlink() for name in ("code", "training"))
+    assert '"eth0"' in (Path(host.paths.config) / "resourceconfig.json").read_text()
+    assert channels(options(*words))[1] == ("code", str(tmp_path))
+    assert channels(options()) == ()
+
+
+def test_the_channel_of_the_code_is_taken(options, tmp_path):
+    """With containers a channel `code` of the user's own is refused, and the reason is told."""
+    words = ["--channel", f"code={tmp_path}"]
+    with pytest.raises(ContractError, match="channel code: with --backend docker it is the script"):
+        make_hosts(options("--backend", "docker", *words), str(tmp_path / "out"))
+    assert len(make_hosts(options(*words), str(tmp_path / "out"))) == 1
 
 
 def test_a_missing_script(tmp_path):

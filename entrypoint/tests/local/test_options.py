@@ -14,6 +14,9 @@ def test_defaults():
         hyperparameters=(),
         out="muster-out",
         launcher=None,
+        backend="process",
+        image="muster/ddp:cpu",
+        shm_size="1g",
     )
 
 
@@ -30,7 +33,21 @@ def test_everything():
         hyperparameters=(("lr", "1e-3"), ("empty", "")),
         out="o",
         launcher="plain",
+        backend="process",
+        image="muster/ddp:cpu",
+        shm_size="1g",
     )
+
+
+def test_containers():
+    """With the backend docker the image and the size of /dev/shm can be chosen."""
+    chosen = parse(
+        ["train.py", "--backend", "docker", "--image", "my/image:1", "--shm-size", "512m"]
+    )
+    assert (chosen.in_containers, chosen.image, chosen.shm_size) == (True, "my/image:1", "512m")
+    chosen = parse(["train.py", "--backend", "docker"])
+    assert (chosen.in_containers, chosen.image, chosen.shm_size) == (True, "muster/ddp:cpu", "1g")
+    assert not parse(["train.py"]).in_containers
 
 
 @pytest.mark.parametrize(
@@ -43,7 +60,11 @@ def test_everything():
         (["train.py", "--nproc", "two"], "--nproc"),
         (["train.py", "--channel", "training"], "'training' is not NAME=VALUE"),
         (["train.py", "--channel", "=x"], "'=x' is not NAME=VALUE"),
-        (["train.py", "--backend", "docker"], "--backend"),
+        (["train.py", "--backend", "podman"], "--backend"),
+        (["train.py", "--image", "x"], "--image and --shm-size are for --backend docker"),
+        (["train.py", "--shm-size", "1g"], "--image and --shm-size are for --backend docker"),
+        (["train.py", "--backend", "docker", "--shm-size", "1q"], "'1q' is no size such as 512m"),
+        (["train.py", "--backend", "docker", "--shm-size", "0"], "'0' is no size"),
         (["train.py", "--lr", "1"], "unrecognized arguments: --lr 1"),
     ],
 )

@@ -15,13 +15,18 @@ from muster.model import Machine
 
 _ROUTE_COLUMNS = 11
 _LOOK_UP_S = 2.0
+MORE_SHARED_MEMORY = (
+    "`docker run --shm-size=1g`; for SageMaker's local modes "
+    '"default-shm-size": "1g" in /etc/docker/daemon.json'
+)
+"""What gives a container a larger /dev/shm; SageMaker's own hosts have a large one."""
 _GET_ADDRESS = 0x8915
 """SIOCGIFADDR of linux/sockios.h."""
 
 
 def look_at_machine(env: Mapping[str, str]) -> Machine:
     """The parts of this host that a plan needs. Never raises: what can't be seen isn't there."""
-    return Machine(usable_cpus(), _visible_gpus(env), _interfaces())
+    return Machine(usable_cpus(), _visible_gpus(env), _interfaces(), shared_memory()[0])
 
 
 def usable_cpus(cgroup: str = "/sys/fs/cgroup") -> int:
@@ -53,6 +58,15 @@ def _words(path: str) -> list[str]:
             return file.read().split()
     except (OSError, UnicodeDecodeError):
         return []
+
+
+def shared_memory(folder: str = "/dev/shm") -> tuple[int, int]:
+    """Size and free space of /dev/shm in bytes; 0 where there is none."""
+    try:
+        found = os.statvfs(folder)
+    except OSError:
+        return 0, 0
+    return found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize
 
 
 def interface_towards(*hosts: str) -> str:

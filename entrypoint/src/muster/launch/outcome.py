@@ -7,11 +7,12 @@ its neighbours fail too, with errors about the lost connection.
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from muster.errors import SIGNAL_BASE, STATUS_OF_KIND
+from muster.launch.evidence import Evidence
+from muster.launch.explain import DETAIL_LINES, explain, overdue, signal_name
 from muster.model import Cause, Outcome, RankEnd
 
 _CONSEQUENCES = (
@@ -25,28 +26,7 @@ _CONSEQUENCES = (
 )
 """What a rank says when another one has gone, in lower case."""
 
-_DETAIL_LINES = 30
-_SPEAKING_CODES = (1, 2)
-"""Codes that Python and argparse use themselves: there the last line on stderr is the reason."""
-
-_SIGNAL_REMEDY: dict[int, str] = {
-    signal.SIGKILL: (
-        "The kernel kills so when memory runs out; a person or another program may have, too. "
-        "Look at the memory use: a smaller batch, fewer data-loader workers, a larger instance."
-    ),
-    signal.SIGBUS: (
-        "Often /dev/shm is full: `docker run --shm-size=1g`, or fewer data-loader workers."
-    ),
-    signal.SIGSEGV: "Native code crashed. PYTHONFAULTHANDLER=1 prints where.",
-    signal.SIGABRT: "Native code gave up. The last lines on stderr say why.",
-}
-
-
-_THREADS_LEFT = "terminate called without an active exception"
-_THREADS_REMEDY = (
-    "Native threads outlived Python. With torch and gloo, put time.sleep(0.1) behind "
-    "destroy_process_group(); what the script had saved by then is whole."
-)
+_NOTHING = Evidence()
 
 
 @dataclass(frozen=True)
@@ -67,6 +47,7 @@ def decide(
     *,
     expected: int,
     stop_signal: int = 0,
+    evidence: Evidence = _NOTHING,
 ) -> Outcome:
     """The outcome of this host.
 
@@ -76,13 +57,16 @@ def decide(
         launcher: how their launcher ended.
         expected: how many ranks there should have been.
         stop_signal: the signal that asked the container to stop, or 0.
+        evidence: what the kernel has counted since the ranks began.
     """
     failed = [end for end in ends if end.code != 0]
     root = _root(failed) if failed else None
     if launcher.left_ranks and (root is None or _is_ours(root)):
         cause = _launcher_left(host, launcher)
+    elif stop_signal and root and root.killed:
+        cause = overdue(host, [end for end in failed if end.killed], stop_signal)
     elif root:
-        cause = _explain(host, root)
+        cause = explain(host, root, evidence)
     elif stop_signal and len(ends) < expected:
         cause = _stopped(host, stop_signal)
     elif len(ends) < expected:
@@ -116,58 +100,24 @@ def is_consequence(end: RankEnd) -> bool:
     return any(phrase in text.lower() for phrase in _CONSEQUENCES)
 
 
-def _explain(host: str, end: RankEnd) -> Cause:
-    if end.code < 0 and not end.error:
-        return _explain_signal(host, end)
-    if end.error:
-        # Also where a signal ended it: native code often aborts while Python dies of this error.
-        headline, detail = end.error.headline, end.error.traceback
-    else:
-        tail = end.stderr_tail
-        detail = "\n".join(tail[-_DETAIL_LINES:])
-        speaks = end.code in _SPEAKING_CODES and tail
-        headline = tail[-1].strip() if speaks else f"the script ended with status {end.code}"
-    return Cause(headline, "user", end.status, host, end.rank, detail)
-
-
-def _explain_signal(host: str, end: RankEnd) -> Cause:
-    number = -end.code
-    if end.signalled:
-        headline = f"the script was stopped by {_name(number)}"
-    else:
-        headline = f"the script was killed by {_name(number)}"
-    detail = "\n".join(end.stderr_tail[-_DETAIL_LINES:])
-    remedy = "" if end.signalled else _SIGNAL_REMEDY.get(number, "")
-    if number == signal.SIGABRT and any(_THREADS_LEFT in line for line in end.stderr_tail[-3:]):
-        remedy = _THREADS_REMEDY
-    return Cause(headline, "signal", end.status, host, end.rank, detail, remedy)
-
-
 def _stopped(host: str, number: int) -> Cause:
-    headline = f"stopped by {_name(number)} before all ranks had begun"
+    headline = f"stopped by {signal_name(number)} before all ranks had begun"
     return Cause(headline, "signal", SIGNAL_BASE + number, host)
 
 
 def _launcher_left(host: str, launcher: LauncherEnd) -> Cause:
     headline = f"{launcher.name} ended {_how(launcher)} before its ranks, which had to be ended"
-    detail = "\n".join(launcher.stderr_tail[-_DETAIL_LINES:])
+    detail = "\n".join(launcher.stderr_tail[-DETAIL_LINES:])
     return Cause(headline, "launch", STATUS_OF_KIND["launch"], host, None, detail)
 
 
 def _not_started(host: str, launcher: LauncherEnd, began: int, expected: int) -> Cause:
     how = _how(launcher)
     headline = f"{launcher.name} ended {how} when {began} of {expected} ranks had begun"
-    detail = "\n".join(launcher.stderr_tail[-_DETAIL_LINES:])
+    detail = "\n".join(launcher.stderr_tail[-DETAIL_LINES:])
     return Cause(headline, "launch", STATUS_OF_KIND["launch"], host, None, detail)
 
 
 def _how(launcher: LauncherEnd) -> str:
     code = launcher.code
-    return f"by {_name(-code)}" if code < 0 else f"with status {code}"
-
-
-def _name(number: int) -> str:
-    try:
-        return f"{signal.Signals(number).name} (signal {number})"
-    except ValueError:
-        return f"signal {number}"
+    return f"by {signal_name(-code)}" if code < 0 else f"with status {code}"

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import selectors
+import signal
 import socket
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from muster.launch import protocol
+from muster.launch.policy import LogPolicy
 from muster.launch.streams import LogPump, Source
 from muster.model import ErrorRecord, RankEnd
 
@@ -26,13 +28,18 @@ class Rank:
     rank: int
     local_rank: int
     lines: protocol.Lines
+    stdout: Source
     stderr: Source
+    shim: int
+    """The shim's process."""
     pid: int = 0
     """The script's process; 0 until it is started."""
     code: int | None = None
     ended_at: float = 0.0
     signalled: int = 0
     signalled_at: float = 0.0
+    killed: bool = False
+    """Whether the harness has lost its patience with it."""
     released: bool = False
 
     @property
@@ -46,6 +53,11 @@ class Rank:
         if ending and not self.signalled:
             self.signalled, self.signalled_at = number, time.time()
         self._send({"type": "signal", "number": number, "group": group})
+
+    def kill(self) -> None:
+        """Ends the script and all of its group at once."""
+        self.killed = True
+        self.signal(signal.SIGKILL, group=True)
 
     def release(self) -> None:
         """Lets the shim end as its script did."""
@@ -71,7 +83,7 @@ class Ranks:
         folder: a private folder for the socket and the error records.
         rank_env: what each rank's script gets on top of what it inherited.
         pump: where their output goes.
-        prefix: the label of a rank's lines, by rank.
+        policy: which of it is shown, and how.
         only_rank: the rank of a process to which no launcher gave one.
     """
 
@@ -80,7 +92,7 @@ class Ranks:
         folder: str,
         rank_env: Mapping[str, str],
         pump: LogPump,
-        prefix: Callable[[int], bytes],
+        policy: LogPolicy,
         only_rank: int,
     ) -> None:
         self.address = os.path.join(folder, "ranks.sock")
@@ -90,7 +102,7 @@ class Ranks:
         self._folder = folder
         self._env = {**rank_env, protocol.ERROR_DIR_VARIABLE: folder}
         self._pump = pump
-        self._prefix = prefix
+        self._policy = policy
         self._only_rank = only_rank
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(self.address)
@@ -126,13 +138,19 @@ class Ranks:
             return
         hello = messages[0]
         number = self._only_rank if hello["rank"] is None else hello["rank"]
-        prefix = self._prefix(number)
-        out, err = lines.fds
-        self._pump.add(out, 1, prefix)
-        rank = Rank(conn, number, hello["local_rank"] or 0, lines, self._pump.add(err, 2, prefix))
+        out, err = (self._add(fd, target, number) for target, fd in enumerate(lines.fds, start=1))
+        rank = Rank(conn, number, hello["local_rank"] or 0, lines, out, err, hello["pid"])
         self.all.append(rank)
         self._selector.register(conn, selectors.EVENT_READ, lambda: self._hear(rank))
         rank._send({"type": "start", "env": self._env})  # noqa: SLF001  (same module)
+
+    def _add(self, fd: int, target: int, rank: int) -> Source:
+        stream = ("stdout", "stderr")[target - 1]
+        source = self._pump.add(
+            fd, target, self._policy.prefix(rank), self._policy.file(rank, stream)
+        )
+        source.muted = not self._policy.shows(rank)
+        return source
 
     def _hear(self, rank: Rank) -> None:
         messages = rank.lines.receive()
@@ -159,6 +177,7 @@ class Ranks:
                 time=rank.ended_at,
                 signalled=rank.signalled,
                 signalled_time=rank.signalled_at,
+                killed=rank.killed and rank.code == -signal.SIGKILL,
                 error=read_error(self._folder, rank.pid, rank.code) if rank.code else None,
                 stderr_tail=rank.stderr.tail_lines() if rank.code else (),
             )

@@ -5,17 +5,19 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import NoReturn
 
+from muster import log
 from muster.errors import LaunchError
-from muster.launch import children, protocol
+from muster.launch import children, evidence, protocol
 from muster.launch.outcome import LauncherEnd, decide
+from muster.launch.policy import LogPolicy, make_policy
 from muster.launch.ranks import Ranks
 from muster.launch.spill import spill
 from muster.launch.streams import LogPump
 from muster.launch.supervisor import Limits, Supervisor
-from muster.model import Outcome, Plan
+from muster.model import Outcome, Paths, Plan, file_part
 from muster.settings import Settings
 from muster.signals import Inbox, before_exec
 
@@ -38,7 +40,7 @@ def launch(plan: Plan, settings: Settings, inherited: Mapping[str, str]) -> Outc
 
 def _private_folder() -> str:
     """A folder that only this user can enter, for the ranks' socket and error records."""
-    for parent in (None, "/tmp", "/dev/shm"):  # noqa: S108  (mkdtemp makes it private)
+    for parent in (None, "/tmp", "/dev/shm"):
         try:
             folder = tempfile.mkdtemp(prefix="muster-", dir=parent)
         except OSError:
@@ -51,11 +53,32 @@ def _private_folder() -> str:
 
 
 def _launch(plan: Plan, settings: Settings, inherited: Mapping[str, str], folder: str) -> Outcome:
-    pump = LogPump()
+    record = Paths(settings.base_dir).record
+    policy = make_policy(
+        settings.log, plan.host, settings.log_dir, os.path.join(record, file_part(plan.host))
+    )
+    pump = LogPump(os.path.join(record, f"overflow-{file_part(plan.host)}"), log.label())
     pump.start()
+    log.send_to(pump.interject)
+    try:
+        return _supervised(plan, settings, inherited, pump, policy, folder)
+    finally:
+        log.send_to(None)
+        pump.close()
+
+
+def _supervised(
+    plan: Plan,
+    settings: Settings,
+    inherited: Mapping[str, str],
+    pump: LogPump,
+    policy: LogPolicy,
+    folder: str,
+) -> Outcome:
     shared_world = plan.launcher != "plain"
     only_rank = 0 if shared_world else plan.node_rank
-    ranks = Ranks(folder, spill(plan.rank_env, lambda: folder), pump, _prefix(plan), only_rank)
+    ranks = Ranks(folder, spill(plan.rank_env, lambda: folder), pump, policy, only_rank)
+    before = evidence.look()
     inbox = Inbox()
     inbox.open()
     children.adopt_orphans()
@@ -75,7 +98,7 @@ def _launch(plan: Plan, settings: Settings, inherited: Mapping[str, str], folder
     )
     supervisor.run()
     pump.drain(1.0)
-    pump.close()
+    _show_hidden(ranks, policy, pump)
     return decide(
         plan.host,
         ranks.ends(),
@@ -87,16 +110,17 @@ def _launch(plan: Plan, settings: Settings, inherited: Mapping[str, str], folder
         ),
         expected=plan.nproc,
         stop_signal=supervisor.stop_signal,
+        evidence=evidence.look().since(before),
     )
 
 
-def _prefix(plan: Plan) -> Callable[[int], bytes]:
-    """Rank 0's lines stay as they are: users' metric patterns are anchored at the line's start."""
-
-    def label(rank: int) -> bytes:
-        return b"" if rank == 0 else f"[{plan.host} {rank}] ".encode()
-
-    return label
+def _show_hidden(ranks: Ranks, policy: LogPolicy, pump: LogPump) -> None:
+    """Of a rank that failed by itself and was not shown: its last lines."""
+    for rank in ranks.all:
+        if rank.code and not rank.signalled and not policy.shows(rank.rank):
+            for source in (rank.stdout, rank.stderr):
+                lines = [policy.label(rank.rank) + line for line in source.tail.splitlines()]
+                pump.interject(b"".join(line + b"\n" for line in lines))
 
 
 def replace_by(plan: Plan, inherited: Mapping[str, str]) -> NoReturn:

@@ -162,7 +162,11 @@ def _signal(pid: int, message: protocol.Message) -> None:
         if message["group"]:
             os.killpg(pid, message["number"])
         else:
-            os.kill(pid, message["number"])
+            from muster.launch.shells import (  # noqa: PLC0415  (most ranks never get one)
+                signal_with_children,
+            )
+
+            signal_with_children(pid, message["number"])
     except ProcessLookupError:
         return  # It has just ended.
 

@@ -1,25 +1,32 @@
 """The log pump: every rank's output to the container's own, in whole lines.
 
 A thread of its own, so that neither a slow terminal delays a signal nor a busy
-harness delays a rank's print. Bytes are never decoded. Output is handled in blocks
+harness delays a rank's print; and a second one for each stream that is written to
+(console.py), so that a reader of the log that stops delays nobody. Bytes are never decoded. Output is handled in blocks
 of whole lines, not line by line: 300,000 lines must cost next to nothing.
 """
 
 from __future__ import annotations
 
 import os
-import select
 import selectors
 import threading
 import time
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
+from muster.launch.console import Console
+from muster.launch.progress import Thinner
+from muster.launch.ranklog import RankLog
+
 _READ = 256 * 1024
 _PARTIAL_S = 0.1
 """How long a line may stay unfinished before it is shown as it is (a prompt, a counter)."""
 _LONGEST_PARTIAL = 1024 * 1024
 _TAIL = 8 * 1024
+_PATIENCE_S = 5.0
+"""How long the end of a job waits for a reader of the log that takes nothing."""
+_NEVER = float("inf")
 
 
 @dataclass(eq=False)
@@ -35,6 +42,9 @@ class Source:
     muted: bool = False
     """Whether its output is kept for `tail` only."""
     tail: bytes = field(default=b"", repr=False)
+    file: RankLog | None = None
+    """Where all of it goes as well, as it came."""
+    bar: Thinner = field(default_factory=Thinner, repr=False)
 
     def tail_lines(self) -> tuple[str, ...]:
         """The last lines, decoded for a person to read."""
@@ -43,10 +53,18 @@ class Source:
 
 
 class LogPump(threading.Thread):
-    """Copies pipes to file descriptors until `close`. Safe to call from another thread."""
+    """Copies pipes to file descriptors until `close`. Safe to call from another thread.
 
-    def __init__(self) -> None:
+    Args:
+        overflow: a folder for what a slow reader of the log can't take, and its files' prefix;
+            empty: that is lost.
+        label: stands before a line of the pump's own.
+    """
+
+    def __init__(self, overflow: str = "", label: bytes = b"[muster] ") -> None:
         super().__init__(name="muster-log-pump", daemon=True)
+        self._overflow, self._label = overflow, label
+        self._consoles: dict[int, Console] = {}
         self._selector = selectors.DefaultSelector()
         self._lock = threading.Lock()
         self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -56,20 +74,45 @@ class LogPump(threading.Thread):
         self._closing = False
         self._on_line: dict[int, Source] = {}
 
-    def add(self, fd: int, target: int, prefix: bytes = b"") -> Source:
-        """Copies `fd` to `target` from now on. The pump owns `fd` and closes it at its end."""
-        source = Source(fd, target, prefix)
+    def add(self, fd: int, target: int, prefix: bytes = b"", file: RankLog | None = None) -> Source:
+        """Copies `fd` to `target` from now on, and to `file`.
+
+        The pump owns `fd` and closes it at its end.
+        """
+        source = Source(fd, target, prefix, file=file)
         os.set_blocking(fd, False)
+        self.console(target)
         with self._lock:
             self._open[fd] = source
             self._selector.register(fd, selectors.EVENT_READ, source)
         self._wake()
         return source
 
+    def console(self, target: int) -> Console:
+        """The writer of `target`: other lines for it go through it too, so that none overtakes."""
+        with self._lock:
+            if target not in self._consoles:
+                path = self._overflow and f"{self._overflow}-{target}.log"
+                self._consoles[target] = Console(target, path, self._label)
+                self._consoles[target].start()
+            return self._consoles[target]
+
+    def interject(self, block: bytes) -> None:
+        """Puts whole lines of the harness's own among those on stderr. Never waits."""
+        open_line = self._on_line.pop(2, None)
+        if open_line is not None:
+            open_line.line_open = False
+        self.console(2).put(block if open_line is None else b"\n" + block)
+
     def drain(self, timeout: float, kept: Collection[Source] = ()) -> bool:
         """Waits until every pipe but `kept` has ended. False when one has not after `timeout`."""
         with self._ended:
             return self._ended.wait_for(lambda: self._only(kept), timeout)
+
+    def flush(self, patience: float) -> None:
+        """Waits until what was read is written, or nobody takes it for `patience` seconds."""
+        for console in list(self._consoles.values()):
+            console.flush(patience)
 
     def _only(self, kept: Collection[Source]) -> bool:
         return all(source in kept for source in self._open.values())
@@ -79,6 +122,8 @@ class LogPump(threading.Thread):
         self._closing = True
         self._wake()
         self.join(timeout=5)
+        for console in self._consoles.values():
+            console.close(_PATIENCE_S)
 
     def run(self) -> None:
         while not self._closing:
@@ -90,7 +135,7 @@ class LogPump(threading.Thread):
             self._show_stale()
         for source in list(self._open.values()):
             self._read(source)
-            self._emit(source, source.pending)
+            self._emit(source, source.bar.release(time.monotonic()) + source.pending)
 
     def _wake(self) -> None:
         try:
@@ -99,9 +144,16 @@ class LogPump(threading.Thread):
             return  # It is awake already.
 
     def _patience(self) -> float | None:
-        """Seconds until the oldest unfinished line must be shown."""
-        waiting = [source.since for source in list(self._open.values()) if source.pending]
-        return max(0.0, min(waiting) + _PARTIAL_S - time.monotonic()) if waiting else None
+        """Seconds until the oldest unfinished line or the next state of a bar must be shown."""
+        now = time.monotonic()
+        waits = [self._due(source, now) for source in list(self._open.values())]
+        least = min(waits, default=_NEVER)
+        return None if least == _NEVER else least
+
+    @staticmethod
+    def _due(source: Source, now: float) -> float:
+        partial = source.since + _PARTIAL_S - now if source.pending else _NEVER
+        return max(0.0, min(partial, source.bar.due(now)))
 
     def _read(self, source: Source) -> None:
         try:
@@ -111,6 +163,8 @@ class LogPump(threading.Thread):
         if not data:
             self._finish(source)
             return
+        if source.file:
+            source.file.write(data)
         source.tail = (source.tail + data)[-_TAIL:] if len(data) < _TAIL else data[-_TAIL:]
         if not source.pending:
             source.since = time.monotonic()
@@ -121,13 +175,16 @@ class LogPump(threading.Thread):
         if cut == 0 and len(data) >= _LONGEST_PARTIAL:
             cut = len(data)
         if cut:
-            self._emit(source, data[:cut])
-            source.since = time.monotonic()
+            now = time.monotonic()
+            self._emit(source, source.bar.thin(data[:cut], now))
+            source.since = now
         source.pending = data[cut:]
 
     def _finish(self, source: Source) -> None:
-        self._emit(source, source.pending)
+        self._emit(source, source.bar.release(time.monotonic()) + source.pending)
         source.pending = b""
+        if source.file:
+            source.file.close()
         with self._ended:
             self._selector.unregister(source.fd)
             os.close(source.fd)
@@ -137,9 +194,12 @@ class LogPump(threading.Thread):
     def _show_stale(self) -> None:
         now = time.monotonic()
         for source in list(self._open.values()):
+            if self._due(source, now) > 0:
+                continue
+            shown = source.bar.release(now)
             if source.pending and now - source.since >= _PARTIAL_S:
-                self._emit(source, source.pending)
-                source.pending = b""
+                shown, source.pending = shown + source.pending, b""
+            self._emit(source, shown)
 
     def _emit(self, source: Source, block: bytes) -> None:
         if not block or source.muted:
@@ -160,16 +220,4 @@ class LogPump(threading.Thread):
             self._on_line.pop(source.target, None)
         else:
             self._on_line[source.target] = source
-        write_all(source.target, out)
-
-
-def write_all(fd: int, data: bytes) -> None:
-    """Writes all of `data`; drops it when nobody reads `fd` any more. Effects: writes, may wait."""
-    view = memoryview(data)
-    while view:
-        try:
-            view = view[os.write(fd, view) :]
-        except BlockingIOError:
-            select.select([], [fd], [])
-        except OSError:
-            return
+        self._consoles[source.target].put(out)

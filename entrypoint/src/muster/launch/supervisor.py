@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from muster.launch import children
 from muster.launch.outcome import is_consequence
 from muster.launch.ranks import Ranks
+from muster.launch.stragglers import Stragglers
 from muster.launch.streams import LogPump
 from muster.log import say
 from muster.model import RankEnd
@@ -64,6 +65,8 @@ class Supervisor:
         self._pump = pump
         self._limits = limits
         self._kill_at: float | None = None
+        self._stop_by = 0.0
+        """When the time is over that a stop gives."""
         self._settled_at: float | None = None
         self._ending = False
         self._selector = selectors.DefaultSelector()
@@ -108,7 +111,7 @@ class Supervisor:
             self._kill_at = None
             for rank in self._ranks.living:
                 say(f"rank {rank.rank} did not end in time: killing it")
-                rank.signal(signal.SIGKILL, group=True)
+                rank.kill()
 
     def _judge_failures(self, failed: Sequence[RankEnd]) -> None:
         """Ends the others when a rank has failed; at once, unless it may be an echo.
@@ -142,6 +145,7 @@ class Supervisor:
                     rank.signal(number, ending=False)
             elif not self.stop_signal:
                 self.stop_signal = number
+                self._stop_by = time.monotonic() + self._limits.stop_grace
                 if not self._ending:  # Else they have been told, and a shorter time runs.
                     grace = self._limits.stop_grace
                     say(f"{signal.Signals(number).name}: the ranks have {grace:g} s to end")
@@ -152,6 +156,8 @@ class Supervisor:
         # All ranks may have failed without our ending any: each lost its connection.
         good = not self._ending and not any(rank.code for rank in self._ranks.all)
         patience = _BARRIER_S if good and self._limits.shared_world else _LAUNCHER_S
+        if self.stop_signal:
+            self._wait_for_stragglers()
         self._end_leftovers()
         if not good:
             # What a launcher says of ranks that failed is long, and we know better.
@@ -167,6 +173,19 @@ class Supervisor:
         if process.poll() is None:
             children.kill_group(process.pid)
             process.wait()
+
+    def _wait_for_stragglers(self) -> None:
+        """After a stop, what the scripts have left running may finish in the rest of their time."""
+        shims = [rank.shim for rank in self._ranks.all]
+        groups = [rank.pid for rank in self._ranks.all if rank.pid]
+        stragglers = Stragglers(groups, [self._launcher.process.pid, *shims])
+        told = False
+        while time.monotonic() < self._stop_by and (working := stragglers.working()):
+            if not told:
+                told = True
+                left = self._stop_by - time.monotonic()
+                say(f"the ranks are over; {len(working)} processes of theirs have {left:.0f} s")
+            self._turn(0.1)
 
     def _end_leftovers(self) -> None:
         """Ends what a rank's script left running with our pipes in its hands."""

@@ -21,6 +21,17 @@ class LocalHost:
     address: str
     paths: Paths
 
+    @property
+    def job(self) -> str:
+        """The job's name: its folder's."""
+        return os.path.basename(os.path.dirname(self.paths.base))
+
+
+def channels(options: Options) -> tuple[tuple[str, str], ...]:
+    """The names and folders of all channels. In containers the code is one, as on SageMaker."""
+    code = (("code", os.path.dirname(os.path.abspath(options.script))),)
+    return options.channels + (code if options.in_containers else ())
+
 
 def make_hosts(options: Options, folder: str) -> list[LocalHost]:
     """Writes the contract of every host below `folder`.
@@ -31,16 +42,8 @@ def make_hosts(options: Options, folder: str) -> list[LocalHost]:
         CodeError: the script does not exist.
         ContractError: a channel's folder does not exist.
     """
-    if not os.path.isfile(options.script):
-        what = "is a folder" if os.path.isdir(options.script) else "does not exist"
-        raise CodeError(f"the script {options.script} {what}")
-    for name, source in options.channels:
-        if not re.fullmatch(r"[A-Za-z0-9._-]+", name) or name.strip(".") == "":
-            raise ContractError(f"channel {name!r}: a name takes letters, digits, dots, - and _")
-        if [each for each, _ in options.channels].count(name) > 1:
-            raise ContractError(f"channel {name}: given twice")
-        if not os.path.isdir(source):
-            raise ContractError(f"channel {name}: the folder {source} does not exist")
+    _check(options)
+    given = channels(options)
     hosts = [
         LocalHost(f"algo-{i + 1}", f"127.0.0.{i + 1}", Paths(os.path.join(folder, f"algo-{i + 1}")))
         for i in range(options.hosts)
@@ -52,21 +55,39 @@ def make_hosts(options: Options, folder: str) -> list[LocalHost]:
         os.makedirs(host.paths.data)
         os.makedirs(host.paths.output_data)
         os.symlink("../model", host.paths.model)
-        for name, source in options.channels:
-            os.symlink(os.path.abspath(source), os.path.join(host.paths.data, name))
+        for name, source in given:
+            place = os.path.join(host.paths.data, name)
+            if options.in_containers:
+                os.mkdir(place)  # The folder is mounted there; a link would lead out of /opt/ml.
+            else:
+                os.symlink(os.path.abspath(source), place)
         _write(host, "hyperparameters", dict(options.hyperparameters))
-        _write(
-            host, "inputdataconfig", {n: {"TrainingInputMode": "File"} for n, _ in options.channels}
-        )
-        _write(host, "resourceconfig", _resources(host, hosts))
+        _write(host, "inputdataconfig", {n: {"TrainingInputMode": "File"} for n, _ in given})
+        _write(host, "resourceconfig", _resources(options, host, hosts))
     return hosts
 
 
-def _resources(host: LocalHost, hosts: list[LocalHost]) -> dict[str, Any]:
+def _check(options: Options) -> None:
+    if not os.path.isfile(options.script):
+        what = "is a folder" if os.path.isdir(options.script) else "does not exist"
+        raise CodeError(f"the script {options.script} {what}")
+    given = channels(options)
+    for name, source in given:
+        if not re.fullmatch(r"[A-Za-z0-9._-]+", name) or name.strip(".") == "":
+            raise ContractError(f"channel {name!r}: a name takes letters, digits, dots, - and _")
+        if [each for each, _ in given].count(name) > 1:
+            own = name == "code" and options.in_containers
+            why = "with --backend docker it is the script's folder" if own else "given twice"
+            raise ContractError(f"channel {name}: {why}")
+        if not os.path.isdir(source):
+            raise ContractError(f"channel {name}: the folder {source} does not exist")
+
+
+def _resources(options: Options, host: LocalHost, hosts: list[LocalHost]) -> dict[str, Any]:
     return {
         "current_host": host.name,
         "hosts": [each.name for each in hosts],
-        "network_interface_name": "lo",
+        "network_interface_name": "eth0" if options.in_containers else "lo",
         "current_instance_type": "local",
     }
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
 _MOST_HOSTS = 254
+_IMAGE = "muster/ddp:cpu"
+_SHM_SIZE = "1g"
 
 
 @dataclass(frozen=True)
@@ -22,13 +25,23 @@ class Options:
     hyperparameters: tuple[tuple[str, str], ...]
     out: str
     launcher: str | None
+    backend: str
+    image: str
+    shm_size: str
+
+    @property
+    def in_containers(self) -> bool:
+        return self.backend == "docker"
 
 
 def parse(words: Sequence[str]) -> Options:
     """The options in `words`. What stands after `--` goes to the script."""
     words = list(words)
     cut = words.index("--") if "--" in words else len(words)
-    chosen = _parser().parse_args(words[:cut])
+    parser = _parser()
+    chosen = parser.parse_args(words[:cut])
+    if chosen.backend != "docker" and (chosen.image or chosen.shm_size):
+        parser.error("--image and --shm-size are for --backend docker")
     return Options(
         script=chosen.script,
         arguments=tuple(words[cut + 1 :]),
@@ -38,6 +51,9 @@ def parse(words: Sequence[str]) -> Options:
         hyperparameters=tuple(chosen.hyperparameter),
         out=chosen.out,
         launcher=chosen.launcher,
+        backend=chosen.backend,
+        image=chosen.image or _IMAGE,
+        shm_size=chosen.shm_size or _SHM_SIZE,
     )
 
 
@@ -54,7 +70,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="muster local",
         usage="muster local SCRIPT [options] [-- ARGS for the script]",
-        description="Runs a training job of several hosts on this machine, without Docker and AWS.",
+        description="Runs a training job of several hosts on this machine, without AWS.",
     )
     parser.add_argument("script", metavar="SCRIPT", help="the training script")
     parser.add_argument("--hosts", type=_count, default=1, help="how many hosts (default 1)")
@@ -82,10 +98,26 @@ def _parser() -> argparse.ArgumentParser:
         help="where results go (default muster-out)",
     )
     parser.add_argument("--launcher", help="torchrun (default) or plain")
-    parser.add_argument(
-        "--backend", choices=["process"], default="process", help="what a host is: processes"
-    )
+    _add_backend(parser)
     return parser
+
+
+def _add_backend(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--backend",
+        choices=["process", "docker"],
+        default="process",
+        help="what a host is: processes (default), or a container; what containers write is root's",
+    )
+    docker = parser.add_argument_group("with --backend docker")
+    docker.add_argument("--image", help=f"the containers' image (default {_IMAGE})")
+    docker.add_argument(
+        "--shm-size",
+        type=_size,
+        metavar="SIZE",
+        help=f"each container's /dev/shm (default {_SHM_SIZE}; Docker's own 64m is too small "
+        "for data loaders)",
+    )
 
 
 def _count(text: str) -> int:
@@ -101,3 +133,10 @@ def _pair(text: str) -> tuple[str, str]:
         message = f"{text!r} is not NAME=VALUE"
         raise argparse.ArgumentTypeError(message)
     return name, value
+
+
+def _size(text: str) -> str:
+    if not re.fullmatch(r"[1-9][0-9]*[bkmg]?", text):
+        message = f"{text!r} is no size such as 512m or 1g"
+        raise argparse.ArgumentTypeError(message)
+    return text

@@ -1,92 +1,58 @@
-"""Runs every host as a process of its own. Effects: processes, signals."""
+"""The backend whose hosts are processes on 127.0.0.x. Effects: processes, network."""
 
 from __future__ import annotations
 
 import os
-import select
-import signal
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
-from muster.contract.machine import look_at_machine, usable_cpus
+from muster.contract.machine import look_at_machine
 from muster.errors import SIGNAL_BASE
 from muster.launch.children import kill_group
 from muster.launch.streams import LogPump
+from muster.local.environment import job_env
 from muster.local.folders import LocalHost
 from muster.local.options import Options
 from muster.log import say
-from muster.signals import STOPPING, Inbox
-
-_STOP_S = 130.0
-"""What the hosts get after a signal: a little more than SageMaker gives."""
-_ABORT_S = 15.0
-"""What the other hosts get after one has failed: their ranks' own grace time, and a little."""
 
 
-@dataclass
-class HostRun:
-    """One host's harness while it runs and after."""
+class ProcessRun:
+    """One host's harness, a child of ours in a session of its own."""
 
-    host: LocalHost
-    process: subprocess.Popen[bytes]
-    seconds: float = 0.0
-    stopped: bool = False
-    """Whether we ended it because another one had failed."""
+    def __init__(self, host: LocalHost, process: subprocess.Popen[bytes]) -> None:
+        self.host = host
+        self._process = process
 
-    @property
-    def status(self) -> int:
-        code = self.process.returncode
-        return SIGNAL_BASE - code if code < 0 else int(code)
+    def poll(self) -> int | None:
+        code = self._process.poll()
+        return SIGNAL_BASE - code if code is not None and code < 0 else code
+
+    def stop(self, number: int) -> None:
+        self._process.send_signal(number)
+
+    def kill(self) -> None:
+        kill_group(self._process.pid)
 
 
-def run_hosts(
-    options: Options, hosts: Sequence[LocalHost], env: Mapping[str, str]
-) -> list[HostRun]:
-    """Starts the harness of every host and waits until all have ended.
+def check(options: Options, env: Mapping[str, str]) -> None:
+    """Processes can be had wherever the harness runs."""
 
-    A host that fails takes the others with it. SIGINT and SIGTERM are passed on once.
-    """
-    pump = LogPump()
-    pump.start()
-    inbox = Inbox()
-    inbox.open()
-    begun = time.monotonic()
+
+@contextmanager
+def start(
+    options: Options, hosts: Sequence[LocalHost], env: Mapping[str, str], pump: LogPump
+) -> Iterator[list[ProcessRun]]:
+    """Starts the harness of every host. Effects: processes, output on `pump`."""
     shared = dict(env) | {"MUSTER_MASTER_PORT": str(_free_port())}
-    runs = [_start(options, hosts, i, shared, pump) for i in range(len(hosts))]
-    kill_at: float | None = None
-    while living := [run for run in runs if run.process.returncode is None]:
-        timeout = None if kill_at is None else max(0.0, kill_at - time.monotonic())
-        select.select([inbox], [], [], timeout)
-        for number in inbox.read():
-            if number in STOPPING and kill_at is None:
-                # They end by themselves now, each in its own time: no host is to blame.
-                kill_at = time.monotonic() + _STOP_S
-                _signal(living, number)
-        for run in living:
-            if run.process.poll() is not None:
-                run.seconds = time.monotonic() - begun
-        failed = any(run.process.returncode for run in runs)
-        if failed and kill_at is None:
-            kill_at = time.monotonic() + _ABORT_S
-            for run in living:
-                run.stopped = run.process.returncode is None
-            _signal([run for run in living if run.stopped], signal.SIGTERM)
-        if kill_at is not None and time.monotonic() >= kill_at:
-            for run in living:
-                kill_group(run.process.pid)
-            kill_at = None
-    pump.drain(5.0)
-    pump.close()
-    return runs
+    yield [_start(options, hosts, i, shared, pump) for i in range(len(hosts))]
 
 
 def _start(
     options: Options, hosts: Sequence[LocalHost], index: int, env: Mapping[str, str], pump: LogPump
-) -> HostRun:
+) -> ProcessRun:
     script = os.path.basename(options.script)
     process = subprocess.Popen(
         [sys.executable, "-I", "-m", "muster", "train", script, *options.arguments],
@@ -100,24 +66,20 @@ def _start(
         assert stream is not None
         pump.add(os.dup(stream.fileno()), target)
         stream.close()
-    return HostRun(hosts[index], process)
+    return ProcessRun(hosts[index], process)
 
 
 def _host_env(
     options: Options, hosts: Sequence[LocalHost], index: int, env: Mapping[str, str]
 ) -> dict[str, str]:
+    host = hosts[index]
     return (
-        # All hosts share this machine's cores.
-        {"OMP_NUM_THREADS": str(max(1, usable_cpus() // (options.hosts * options.nproc)))}
-        | dict(env)
+        job_env(options, host, env)
         | _share_of_gpus(options, index, env)
         | {
-            "SAGEMAKER_BASE_DIR": hosts[index].paths.base,
+            "SAGEMAKER_BASE_DIR": host.paths.base,
             "SAGEMAKER_SUBMIT_DIRECTORY": os.path.dirname(os.path.abspath(options.script)),
-            "TRAINING_JOB_NAME": os.path.basename(os.path.dirname(hosts[index].paths.base)),
-            "MUSTER_NPROC": str(options.nproc),
-            **({"MUSTER_LAUNCHER": options.launcher} if options.launcher else {}),
-            "MUSTER_ADDRESSES": ",".join(f"{host.name}={host.address}" for host in hosts),
+            "MUSTER_ADDRESSES": ",".join(f"{each.name}={each.address}" for each in hosts),
         }
     )
 
@@ -136,12 +98,6 @@ def _share_of_gpus(options: Options, index: int, env: Mapping[str, str]) -> dict
         return {"CUDA_VISIBLE_DEVICES": ""}
     first = index * options.nproc
     return {"CUDA_VISIBLE_DEVICES": ",".join(str(first + i) for i in range(options.nproc))}
-
-
-def _signal(runs: Sequence[HostRun], number: int) -> None:
-    for run in runs:
-        if run.process.poll() is None:
-            run.process.send_signal(number)
 
 
 def _free_port() -> int:

@@ -11,21 +11,21 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from muster.local.process import HostRun
+from muster.local.backend import HostEnd
 
 
-def print_summary(runs: Sequence[HostRun], folder: str) -> None:
+def print_summary(ends: Sequence[HostEnd], folder: str) -> None:
     """One row a host: its ranks, its status, its time, its reason."""
     table = Table(title="muster local", title_justify="left")
     for column in ("host", "ranks", "status", "seconds", "reason"):
         table.add_column(column, justify="right" if column in ("status", "seconds") else "left")
-    for run in runs:
-        record = _record(run)
+    for end in ends:
+        record = _record(end)
         ranks = ", ".join(f"{r['rank']}:{r['status']}" for r in record.get("ranks", []))
-        reason = "" if run.status == 0 else _reason(run, record)
-        style = "red" if run.status else None
+        reason = "" if end.status == 0 else _reason(end, record)
+        style = "red" if end.status else None
         # A Text, because rich would take brackets in an error's message for its own markup.
-        cells = (run.host.name, ranks, str(run.status), f"{run.seconds:.1f}", reason)
+        cells = (end.host.name, ranks, str(end.status), f"{end.seconds:.1f}", reason)
         table.add_row(*(Text(cell) for cell in cells), style=style)
     console = Console()
     console.print(table)
@@ -34,8 +34,8 @@ def print_summary(runs: Sequence[HostRun], folder: str) -> None:
     console.print(Text(f"all files: {folder}"), soft_wrap=True)
 
 
-def _record(run: HostRun) -> dict[str, Any]:
-    path = os.path.join(run.host.paths.record, f"run-{run.host.name}.json")
+def _record(end: HostEnd) -> dict[str, Any]:
+    path = os.path.join(end.host.paths.record, f"run-{end.host.name}.json")
     try:
         with open(path, encoding="utf-8") as file:
             record: dict[str, Any] = json.load(file)
@@ -44,8 +44,8 @@ def _record(run: HostRun) -> dict[str, Any]:
         return {}
 
 
-def _reason(run: HostRun, record: dict[str, Any]) -> str:
-    if run.stopped:
+def _reason(end: HostEnd, record: dict[str, Any]) -> str:
+    if end.stopped:
         return "ended because another host had failed"
     cause = record.get("cause") or {}
     rank = cause.get("rank")

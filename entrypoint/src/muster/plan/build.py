@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from muster.contract import argv
 from muster.contract.exports import shared_names
 from muster.contract.groups import make_groups
+from muster.contract.machine import MORE_SHARED_MEMORY
 from muster.contract.precedence import Choice, choose
 from muster.errors import PlanError
 from muster.model import Code, Job, Plan
@@ -16,6 +17,8 @@ from muster.plan.facts import Facts
 from muster.plan.reserved import review
 from muster.plan.topology import Topology, make_topology
 from muster.settings import LAUNCHERS, Settings
+
+_DOCKERS_SHM = 64 * 2**20
 
 Launcher = Callable[[Topology, Facts, str], tuple[str, ...]]
 
@@ -76,6 +79,7 @@ def make_plan(
             chosen.conflict or f"launcher {launcher} ({chosen.source})",
             f"ranks a host: {topology.nproc} ({topology.nproc_source})",
             *_shared_pipes(job, topology),
+            *_little_shm(job),
             *_defaults(env),
         ),
     )
@@ -88,6 +92,14 @@ def _shared_pipes(job: Job, topology: Topology) -> tuple[str, ...]:
         return ()
     named = ", ".join(pipes)
     return (f"Pipe mode ({named}): {topology.nproc} ranks share one FIFO, let one of them read",)
+
+
+def _little_shm(job: Job) -> tuple[str, ...]:
+    """Docker gives 64 MiB when nobody asks for more: one data-loader worker's batch fills that."""
+    if not 0 < job.machine.shm <= _DOCKERS_SHM:
+        return ()
+    size = job.machine.shm // 2**20
+    return (f"/dev/shm has {size} MiB, little for data loaders and NCCL: {MORE_SHARED_MEMORY}",)
 
 
 def _defaults(env: Mapping[str, str]) -> tuple[str, ...]:

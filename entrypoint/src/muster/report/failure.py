@@ -1,7 +1,8 @@
 """The text of /opt/ml/output/failure. Pure.
 
 SageMaker shows the first 1024 characters of it as the job's FailureReason. So the
-root cause is line 1, line 2 is for programs, and only then comes where and what to do.
+root cause is line 1, line 2 is for programs, line 3 says what to do where that is known, and
+only then comes where it happened.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def failure_text(cause: Cause, written_by_user: str = "") -> str:
     # The traceback ends with the message, which has been told: what is left is the place.
     place = user_frames(cause.detail.strip().removesuffix(cause.headline.strip()))
     room = LIMIT - _size("\n".join([*head, more, remedy])) - 4
-    parts = [*head, more, cut_start(place.strip(), room), remedy]
+    parts = [*head, remedy, more, cut_start(place.strip(), room)]
     return "\n".join(part for part in parts if part) + "\n"
 
 

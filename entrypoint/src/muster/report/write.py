@@ -5,13 +5,12 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from muster.log import say
 from muster.mask import mask_text
-from muster.model import Cause, Job, Outcome, Paths, Plan
+from muster.model import Cause, Job, Outcome, Paths, Plan, file_part
 from muster.report.failure import failure_text, machine_line
 from muster.report.hints import with_hint
 from muster.report.record import run_record
@@ -44,8 +43,7 @@ def finish(
         say(_last_words(cause))
         with _said(paths.failure):
             _write_failure(paths, cause)
-    host = re.sub(r"[^\w.-]", "_", job.current_host) if job else "unknown"
-    # All hosts' output/data end in one archive: the name keeps them apart.
+    host = file_part(job.current_host) if job else "unknown"
     path = os.path.join(paths.record, f"run-{host}.json")
     with _said(path):
         os.makedirs(paths.record, exist_ok=True)

@@ -4,7 +4,7 @@ Loaded by muster.pth in every Python that a rank starts. The harness would other
 have to guess the reason from stderr, where ranks, warnings and launchers mix. The
 record counts only if the rank then fails.
 
-Effects: sets sys.excepthook; writes one file when the interpreter dies of an exception.
+Effects: sets sys.excepthook and sys.exit; writes one file when the interpreter dies of an exception.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from types import TracebackType
 from muster.training.gloo import let_threads_finish
 
 _FOLDER = os.environ.get("MUSTER_ERROR_DIR", "")
+_STATUSES = 256
 _LIMIT = 8000
 """Characters of the message and of the traceback's end that are kept. The failure file has 1024."""
 
@@ -39,8 +40,15 @@ def install() -> None:
         previous(kind, error, trace)
 
     sys.excepthook = hook
+    sys.exit = _exit  # type: ignore[assignment]  # it never returns
     # A library may put its own hook in place of this one: sys.last_value is still set.
     atexit.register(_record_last, pid)
+
+
+def _exit(status: object = None, /) -> None:
+    """sys.exit, but for one case: 256 is 0 to the system, and a failed job would look good."""
+    multiple = isinstance(status, int) and status and status % _STATUSES == 0
+    raise SystemExit(1 if multiple else status)
 
 
 def _record_last(pid: int) -> None:

@@ -1,0 +1,82 @@
+"""Starts every host and waits until all have ended. Effects: those of the backend; signals."""
+
+from __future__ import annotations
+
+import select
+import signal
+import time
+from collections.abc import Mapping, Sequence
+
+from muster.launch.streams import LogPump
+from muster.local.backend import Backend, HostEnd, HostRun
+from muster.local.folders import LocalHost
+from muster.local.options import Options
+from muster.signals import STOPPING, Inbox
+
+_STOP_S = 130.0
+"""What the hosts get after a signal: a little more than SageMaker gives."""
+_ABORT_S = 15.0
+"""What the other hosts get after one has failed: their ranks' own grace time, and a little."""
+_OUTPUT_S = 5.0
+"""How long output may still come after the last host's end."""
+
+
+def run_hosts(
+    backend: Backend, options: Options, hosts: Sequence[LocalHost], env: Mapping[str, str]
+) -> list[HostEnd]:
+    """Runs all hosts to their ends, in the order of `hosts`.
+
+    A host that fails takes the others with it. SIGINT and SIGTERM are passed on once.
+
+    Raises:
+        BackendError: a host could not be started.
+    """
+    # Before anything is made: from here on no signal can keep it from being removed.
+    inbox = Inbox()
+    inbox.open()
+    pump = LogPump()
+    pump.start()
+    try:
+        with backend.start(options, hosts, env, pump) as runs:
+            ends = _wait(runs, inbox)
+            pump.drain(_OUTPUT_S)
+    finally:
+        pump.close()
+    return ends
+
+
+def _wait(runs: Sequence[HostRun], inbox: Inbox) -> list[HostEnd]:
+    begun = time.monotonic()
+    ends: dict[str, HostEnd] = {}
+    living = list(runs)
+    stopped: set[str] = set()
+    ending = False
+    kill_at: float | None = None
+    while living:
+        timeout = None if kill_at is None else max(0.0, kill_at - time.monotonic())
+        select.select([inbox], [], [], timeout)
+        for number in inbox.read():
+            if number in STOPPING and not ending:
+                # They end by themselves now, each in its own time: no host is to blame.
+                ending, kill_at = True, time.monotonic() + _STOP_S
+                _stop(living, number)
+        for run in living:
+            name, status = run.host.name, run.poll()
+            if status is not None:
+                seconds = time.monotonic() - begun
+                ends[name] = HostEnd(run.host, status, seconds, name in stopped)
+        living = [run for run in living if run.host.name not in ends]
+        if not ending and any(end.status for end in ends.values()):
+            ending, kill_at = True, time.monotonic() + _ABORT_S
+            stopped = {run.host.name for run in living}
+            _stop(living, signal.SIGTERM)
+        if kill_at is not None and time.monotonic() >= kill_at:
+            kill_at = None
+            for run in living:
+                run.kill()
+    return [ends[run.host.name] for run in runs]
+
+
+def _stop(runs: Sequence[HostRun], number: int) -> None:
+    for run in runs:
+        run.stop(number)
