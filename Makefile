@@ -18,7 +18,7 @@ PIP := $(BIN)/pip install --quiet --quiet --disable-pip-version-check
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-full lint format images images-test reference engine venv dev clean
+.PHONY: help run test test-full lint format images images-test bench reference engine venv dev clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /|/' | column -t -s '|'
@@ -39,7 +39,7 @@ lint: dev ## Style, types, the direction of imports, Dockerfiles, shell
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	PYTHONPATH=entrypoint/src $(BIN)/lint-imports
-	$(BIN)/hadolint images/*/Dockerfile examples/*/Dockerfile
+	$(BIN)/hadolint images/*/Dockerfile examples/*/Dockerfile scripts/tooling/bench/*/Dockerfile
 	$(BIN)/shellcheck .ci/run
 
 format: dev ## Format the code
@@ -52,6 +52,10 @@ images: ## Build all CPU images of this commit
 # Beside them, where a stand-in base was used, the same on a look-alike of the default base.
 images-test:
 	scripts/images build --look-alike cpu
+
+bench: venv ## Measure muster beside bare torchrun and AWS's toolkit, and write docs/performance.md (10 minutes)
+	@if scripts/engine; then $(MAKE) --no-print-directory images; fi
+	$(BIN)/python scripts/bench $(BENCH)
 
 reference: venv ## Write docs/reference.md from the tables in the code
 	$(BIN)/python scripts/reference

@@ -20,7 +20,8 @@ COMMANDS = [
 EXPECTED = {
     "make run": r"^test_accuracy=0\.9[5-9]",
     "make images": r"muster/ddp:cpu",
-    ".venv/bin/muster local": r"^test_accuracy=0\.[89]",
+    ".venv/bin/muster local examples/digits_ddp.py --hosts": r"^test_accuracy=0\.[89]",
+    ".venv/bin/muster local examples/digits_ddp.py --backend docker": r"^test_accuracy=0\.[89]",
     ".venv/bin/muster plan": r"runs: .*torchrun --nnodes=1",
     "docker run --rm --shm-size=1g": r"^test_accuracy=0\.9[5-9]",
     "docker build -f examples/extend/Dockerfile": r"naming to docker.io/library/my-training",

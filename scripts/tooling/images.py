@@ -19,6 +19,7 @@ from tooling import base_image, handover
 from tooling.machine import ScriptError, act, ask, say
 
 ROOT = Path(__file__).resolve().parents[2]
+BAKE_FILE = Path("docker-bake.hcl")
 DEFAULT_BASE = "python:3.11-slim-bookworm"
 PULL_S = 180.0
 BUILD_S = 5400.0
@@ -55,9 +56,9 @@ def choose_base(wanted: str | None) -> tuple[str, bool]:
     return stand_in, True
 
 
-def planned(targets: Sequence[str], env: dict[str, str]) -> dict[str, handover.Target]:
+def planned(targets: Sequence[str], file: Path, env: dict[str, str]) -> dict[str, handover.Target]:
     """Return bake's own plan: each target that takes part. Raises ScriptError. Effects: runs bake."""
-    command = ["docker", "buildx", "bake", "--print", *targets]
+    command = ["docker", "buildx", "bake", "--print", "-f", str(file), *targets]
     done = subprocess.run(
         command,
         cwd=ROOT,
@@ -94,15 +95,19 @@ def network(stand_in: bool) -> str | None:
     return "host" if stand_in or local else None
 
 
-def build(targets: Sequence[str], base: str | None, suffix: str, extra: Sequence[str] = ()) -> bool:
-    """Build the targets into the engine, and tell whether that was on a stand-in for the default base.
+def bake(
+    targets: Sequence[str],
+    file: Path,
+    env: dict[str, str],
+    mode: str | None,
+    extra: Sequence[str] = (),
+) -> None:
+    """Build the targets of a bake file into the engine, with what this machine's builds need.
 
-    Raises ScriptError. Effects: images and build cache in the engine.
+    `env` holds the file's variables, `mode` is the steps' network. Raises ScriptError. Effects: images and build cache.
     """
-    chosen, stand_in = choose_base(base)
-    env = {"MUSTER_BASE_IMAGE": chosen, "MUSTER_TAG_SUFFIX": suffix, **BUILDX, **revision()}
-    mode = network(stand_in)
-    plan = planned(targets, env)
+    env = {**BUILDX, **env}
+    plan = planned(targets, file, env)
     with tempfile.TemporaryDirectory(prefix="muster-build-") as folder:  # mode 0700
         settings = handover.gather(Path(folder), os.environ)
         overrides = {name: settings.target(target, mode) for name, target in plan.items()}
@@ -110,8 +115,18 @@ def build(targets: Sequence[str], base: str | None, suffix: str, extra: Sequence
         path.write_text(json.dumps({"target": overrides}), encoding="utf-8")
         allowed = mode == "host" and handover.asks_entitlements()
         allow = ("--allow", "network.host") if allowed else ()
-        files = ("-f", "docker-bake.hcl", "-f", str(path))
+        files = ("-f", str(file), "-f", str(path))
         act("docker", "buildx", "bake", *allow, *files, *extra, *targets, timeout=BUILD_S, env=env)
+
+
+def build(targets: Sequence[str], base: str | None, suffix: str, extra: Sequence[str] = ()) -> bool:
+    """Build targets of docker-bake.hcl, and tell whether that was on a stand-in for the default base.
+
+    Raises ScriptError. Effects: images and build cache in the engine.
+    """
+    chosen, stand_in = choose_base(base)
+    env = {"MUSTER_BASE_IMAGE": chosen, "MUSTER_TAG_SUFFIX": suffix, **revision()}
+    bake(targets, BAKE_FILE, env, network(stand_in), extra)
     return stand_in
 
 

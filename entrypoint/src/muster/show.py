@@ -31,7 +31,7 @@ def show_plan(words: Sequence[str], env: Mapping[str, str]) -> int:
         mask.switch(on=settings.mask)
         job = _as_host(read_contract(settings, env, options.command), options.host)
         code = locate(job, settings, env)
-        plan = make_plan(job, code, settings, look_up_facts(job, settings, env), env)
+        plan = make_plan(job, code, settings, look_up_facts(job, settings, env, claim=False), env)
     except MusterError as error:
         print("\n".join(filter(None, [f"muster: {error.what}", error.remedy])), file=sys.stderr)
         return error.status

@@ -33,9 +33,9 @@ def free():
 def port_for(make_job):
     """Return a function that looks up the port of a host, when a certain one is wanted."""
 
-    def look_up(wanted: int, **changes) -> int:
+    def look_up(wanted: int, *, claim: bool = True, **changes) -> int:
         settings = read_settings({"MUSTER_MASTER_PORT": str(wanted)})
-        return look_up_facts(make_job(**changes), settings, {"PATH": ""}).master_port
+        return look_up_facts(make_job(**changes), settings, {"PATH": ""}, claim=claim).master_port
 
     return look_up
 
@@ -99,3 +99,27 @@ def test_the_shim_is_not_disturbed_by_the_users_files(make_job, opt_ml, clean_en
         check=False,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, b"hi\n", b"")
+
+
+OTHER = """
+import sys
+from muster.plan import facts
+print(facts._claim(int(sys.argv[1])), flush=True)
+sys.stdin.read()
+"""
+
+
+def test_jobs_that_start_together_do_not_share_a_port(port_for, free: int, clean_env):
+    """A harness that has decided on the port keeps it from others before its launcher listens,
+    and gives it back at its end. Looking at a plan takes nothing."""
+    command = [sys.executable, "-c", OTHER, str(free)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, env=clean_env, **pipes) as other:
+        assert other.stdout.readline() == "True\n"
+        assert port_for(free) != free
+        with pytest.raises(LaunchError, match=f"port {free}.* is taken"):
+            port_for(free, hosts=TWO)
+        assert port_for(free, hosts=TWO, claim=False) == free
+        other.stdin.close()
+        other.wait(10)
+    assert port_for(free, hosts=TWO) == free

@@ -1,6 +1,7 @@
 """The backend whose hosts are containers, by the docker command. Effects: processes, containers.
 
-What is made for a job has a label of its own, and is removed by it at the end. Files that a
+What is made for a job has a label of its own, and is removed by it at the end. Only a SIGKILL of
+ours leaves something: `docker ps --all --filter label=muster.local` shows it. Files that a
 container's root writes stay root's.
 """
 

@@ -107,9 +107,13 @@ def _add_backend(parser: argparse.ArgumentParser) -> None:
         "--backend",
         choices=["process", "docker"],
         default="process",
-        help="what a host is: processes (default), or a container; what containers write is root's",
+        help="what a host is: processes (default), or a container",
     )
-    docker = parser.add_argument_group("with --backend docker")
+    docker = parser.add_argument_group(
+        "with --backend docker",
+        "The shell's variables go into the containers, but for those about this machine (PATH, HOME, "
+        "PYTHON..., proxies). Files that containers write belong to root.",
+    )
     docker.add_argument("--image", help=f"the containers' image (default {_IMAGE})")
     docker.add_argument(
         "--shm-size",

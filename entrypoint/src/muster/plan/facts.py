@@ -24,8 +24,20 @@ class Facts:
     master_port: int
 
 
-def look_up_facts(job: Job, settings: Settings, env: Mapping[str, str]) -> Facts:
+_claims: dict[int, socket.socket] = {}
+"""The ports that this process keeps until its end."""
+
+
+def look_up_facts(
+    job: Job, settings: Settings, env: Mapping[str, str], *, claim: bool = True
+) -> Facts:
     """The facts of this host.
+
+    Args:
+        job: the job.
+        settings: the harness's settings.
+        env: the container's environment.
+        claim: whether the job is about to run: its port is then kept from other harnesses.
 
     Raises:
         LaunchError: the port on which the ranks meet can't be used, or it is taken where this
@@ -36,13 +48,13 @@ def look_up_facts(job: Job, settings: Settings, env: Mapping[str, str]) -> Facts
         # Isolated: neither the user's PYTHONPATH nor a queue.py beside the script may
         # shadow what the shim imports.
         shim=(sys.executable, "-I", "-m", "muster.launch.shim", "--"),
-        master_port=_master_port(job, settings),
+        master_port=_master_port(job, settings, claim=claim),
     )
 
 
-def _master_port(job: Job, settings: Settings) -> int:
+def _master_port(job: Job, settings: Settings, *, claim: bool) -> int:
     wanted, world = settings.master_port, make_groups(job).world
-    if job.current_host != world[0] or _is_free(wanted):
+    if job.current_host != world[0] or (_is_free(wanted) and (not claim or _claim(wanted))):
         return wanted
     if len(world) > 1:
         # The other hosts were told nothing but the wanted port.
@@ -66,4 +78,23 @@ def _is_free(port: int) -> bool:
                 return False
             what = f"port {port}, on which the ranks meet, can't be used: {error.strerror}"
             raise LaunchError(what, "Set MUSTER_MASTER_PORT to one from 1024 on.") from error
+    return True
+
+
+def _claim(port: int) -> bool:
+    """Keeps the port from other harnesses, until this one ends. False when one of them has it.
+
+    The launcher listens a second or two from now: two jobs that start together would both find
+    the port free. A socket with a name in the abstract namespace lives in the same network
+    namespace as the port, and goes with its process (https://man7.org/linux/man-pages/man7/unix.7.html).
+    """
+    if port in _claims:
+        return True
+    mark = socket.socket(socket.AF_UNIX)
+    try:
+        mark.bind(f"\0muster-master-port-{port}")
+    except OSError:
+        mark.close()
+        return False
+    _claims[port] = mark
     return True

@@ -1,0 +1,13 @@
+"""scripts/bench: muster beside bare torchrun and AWS's own toolkit, in interleaved runs.
+
+- command.py: the command line, and the order of things
+- parts.py: what is measured, for whom, in which order
+- containers.py: jobs in containers
+- processes.py: jobs without a container
+- peer.py: the image with AWS's toolkit; peer/ holds its Dockerfile and pins
+- facts.py: the machine and the versions
+- results.py: the figures, their medians and ratios, JSON
+- targets.py: the limits, and whether they are met
+- page.py: the tables, and their place in docs/performance.md
+- jobs/: the scripts that are measured, for every contender the same
+"""

@@ -1,0 +1,173 @@
+"""What is measured: each part a job that every contender runs in turn."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tooling.bench import processes
+from tooling.bench.containers import CODE, FOLDER, Images, Job, cluster
+from tooling.bench.results import CONTENDERS, Measurement
+from tooling.machine import ScriptError, say
+
+FIRST_LINE = b"bench: first line"
+WARNING = "a warning that was handled: ValueError"
+RANKS = 2
+MB = 1e6
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What all parts share."""
+
+    images: Images
+    rounds: int
+    lines: int
+    after: int
+    """Lines after one that says ValueError."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One job, who runs it, and how a run becomes figures by the keys of `titles`."""
+
+    name: str
+    contenders: tuple[str, ...]
+    titles: Mapping[str, str]
+    unit: str
+    measure: Callable[[str, Setup], dict[str, float]]
+    containers: bool = False
+
+
+def two_hosts(name: str, setup: Setup) -> dict[str, float]:
+    """Run a job on two hosts. Raises ScriptError. Effects: containers."""
+    with cluster(name, setup.images, Job("collective.py", hosts=2)) as job:
+        times = job.watch(FIRST_LINE)
+    return {"job": times["exit"], "first_line": times["first_line"]}
+
+
+def one_host(name: str, _: Setup) -> dict[str, float]:
+    """Run a job of one rank without a container. Raises ScriptError. Effects: processes."""
+    return {"local": processes.seconds_to_end(name, "collective.py")}
+
+
+def _logged(name: str, setup: Setup, env: Mapping[str, str]) -> float:
+    with cluster(name, setup.images, Job("lines.py", env=env)) as job:
+        job.start()
+        job.wait()
+        return float(job.read(f"{FOLDER}/seconds"))
+
+
+def lines(name: str, setup: Setup) -> dict[str, float]:
+    """Print many lines into a container's log. Raises ScriptError. Effects: a container."""
+    return {"lines": _logged(name, setup, {"BENCH_LINES": str(setup.lines)})}
+
+
+def lines_after_error(name: str, setup: Setup) -> dict[str, float]:
+    """Print lines after one that looks like an error. Raises ScriptError. Effects: a container."""
+    env = {"BENCH_LINES": str(setup.after), "BENCH_FIRST": WARNING}
+    return {"lines_after_error": _logged(name, setup, env)}
+
+
+def lines_pipe(name: str, setup: Setup) -> dict[str, float]:
+    """Print many lines into a pipe, without a container. Raises ScriptError. Effects: processes."""
+    return {
+        "lines_pipe": processes.seconds_of_writer(name, {"BENCH_LINES": str(setup.lines)}),
+    }
+
+
+def sizes(found: list[dict[str, Any]], suffix: str) -> dict[str, float]:
+    """Return the figures of memory.py's answer, in MB. Pure.
+
+    The first process is the harness; a rank's shim is known by its command. The largest shim counts.
+    """
+    # torchrun's own command holds the shim's as well, but far behind.
+    shims = [one for one in found[1:] if "muster.launch.shim" in one["words"][:4]]
+    figures = {
+        f"harness{suffix}": found[0]["rss"] / MB,
+        f"harness_pss{suffix}": found[0]["pss"] / MB,
+    }
+    if shims:
+        figures[f"rank{suffix}"] = max(one["private"] for one in shims) / MB
+    return figures
+
+
+def memory(name: str, setup: Setup) -> dict[str, float]:
+    """Look at a container's PID 1 and at the shims while ranks wait. Raises ScriptError. Effects: a container."""
+    with cluster(name, setup.images, Job("wait.py", nproc=RANKS)) as job:
+        job.start()
+        answer = job.run_inside("python", f"{CODE}/memory.py", FOLDER, str(RANKS), "1")
+        job.wait()
+    return sizes(json.loads(answer), "")
+
+
+def memory_local(name: str, _: Setup) -> dict[str, float]:
+    """Look at the same without a container. Raises ScriptError. Effects: processes."""
+    return sizes(processes.processes_of(name, RANKS), "_local")
+
+
+def _memory_titles(suffix: str, where: str) -> dict[str, str]:
+    return {
+        f"harness{suffix}": f"Memory of the harness, {where}: resident",
+        f"harness_pss{suffix}": f"Memory of the harness, {where}: shared pages divided (PSS)",
+        f"rank{suffix}": f"Memory of each rank's shim, {where}: private",
+    }
+
+
+def table(setup: Setup) -> tuple[Part, ...]:
+    """Return all parts, in the order in which they run. Pure."""
+    writer = "time in the writer"
+    job = {
+        "job": "2 hosts in containers, start to the end of both",
+        "first_line": "2 hosts in containers, start to the script's first line in the log",
+    }
+    local = {"local": "1 host, 1 rank, no container: start to end"}
+    log = {"lines": f"{setup.lines:,} log lines: {writer}"}
+    error = {"lines_after_error": f"{setup.after:,} log lines after one with ValueError: {writer}"}
+    pipe = {"lines_pipe": f"{setup.lines:,} lines into a pipe, no container: {writer}"}
+    held = _memory_titles("", "in a container")
+    held_local = _memory_titles("_local", "no container")
+    three, four = ("bare", "muster", "peer"), tuple(CONTENDERS)
+    return (
+        Part("job", three, job, "s", two_hosts, containers=True),
+        Part("local", three[:2], local, "s", one_host),
+        Part("lines", four, log, "s", lines, containers=True),
+        Part("error", three, error, "s", lines_after_error, containers=True),
+        Part("pipe", four[:3], pipe, "s", lines_pipe),
+        Part("memory", three[1:], held, "MB", memory, containers=True),
+        Part("memory-local", ("muster",), held_local, "MB", memory_local),
+    )
+
+
+def run(
+    part: Part, setup: Setup, absent: Iterable[str] = ()
+) -> tuple[list[Measurement], dict[str, str]]:
+    """Measure a part in interleaved rounds: one run of each contender, then the next round.
+
+    Returns the measurements, and who could not be run and why: such a contender has no figures in this part.
+    Effects: runs the jobs, says what it does.
+    """
+    names = [name for name in part.contenders if name not in set(absent)]
+    runs: dict[str, list[dict[str, float]]] = {name: [] for name in names}
+    failed: dict[str, str] = {}
+    for number in range(setup.rounds):
+        for name in [name for name in names if name not in failed]:
+            try:
+                runs[name].append(part.measure(name, setup))
+            except (ScriptError, OSError, ValueError) as error:
+                failed[name] = str(error)
+                say(f"bench: {part.name}: {name} could not be run: {error}")
+                continue
+            figures = ", ".join(f"{key} {value:.2f}" for key, value in runs[name][-1].items())
+            say(f"bench: {part.name} {number + 1}/{setup.rounds} {name}: {figures} {part.unit}")
+    good = {name: found for name, found in runs.items() if found and name not in failed}
+    return [_measurement(part, key, good) for key in part.titles], failed
+
+
+def _measurement(part: Part, key: str, runs: Mapping[str, list[dict[str, float]]]) -> Measurement:
+    samples = {
+        name: tuple(one[key] for one in found) for name, found in runs.items() if key in found[0]
+    }
+    return Measurement(key, part.titles[key], part.unit, samples)
