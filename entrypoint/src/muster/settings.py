@@ -136,6 +136,20 @@ TABLE: dict[str, Setting] = {
         "a whole number from 1",
         "Ranks a host. Otherwise: processes_per_host, the visible GPUs, or 1.",
     ),
+    "oversubscribe": Setting(
+        "MUSTER_OVERSUBSCRIBE",
+        _switch,
+        default=False,
+        accepts="1 or 0",
+        meaning="Allow more ranks than GPUs on a host: for gloo, or for ranks that share a GPU.",
+    ),
+    "local_rank_arg": Setting(
+        "MUSTER_LOCAL_RANK_ARG",
+        _one_of(("--local-rank", "--local_rank")),
+        None,
+        "--local-rank or --local_rank",
+        "Give each rank its LOCAL_RANK as this argument too, for scripts of the older launcher.",
+    ),
     "master_port": Setting(
         "MUSTER_MASTER_PORT", _port, 7777, "1 to 65535", "The port on which the ranks meet."
     ),
@@ -233,6 +247,8 @@ class Settings:
     launcher: str | None
     default_launcher: str
     nproc: int | None
+    oversubscribe: bool
+    local_rank_arg: str | None
     master_port: int
     addresses: Mapping[str, str]
     args_mode: str

@@ -348,3 +348,14 @@ def test_little_shared_memory_is_told(plan, size: int, told: bool):
     small = Machine(cpus=8, gpus=0, interfaces=("lo",), shm=size)
     notes = plan(machine=small).notes
     assert any("/dev/shm has 64 MiB" in note and "--shm-size" in note for note in notes) == told
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+def test_more_ranks_than_gpus(plan, allowed: bool):
+    """Eight ranks on four GPUs are refused before anything runs, unless that is meant."""
+    env = {"MUSTER_NPROC": "8"} | ({"MUSTER_OVERSUBSCRIBE": "1"} if allowed else {})
+    if allowed:
+        assert plan(env=env, gpus=4).nproc == 8
+    else:
+        with pytest.raises(PlanError, match=r"8 ranks a host \(MUSTER_NPROC\) on 4 visible GPUs"):
+            plan(env=env, gpus=4)

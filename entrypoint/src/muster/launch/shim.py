@@ -50,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
 
 def _run(command: list[str], address: str | None) -> NoReturn:
     if not address:
-        _exec(command, os.environ)
+        _exec(command + _local_rank_argument(os.environ), os.environ)
     for number in _IGNORED:
         signal.signal(number, signal.SIG_IGN)
     _die_as(_Shim(address).run(command))
@@ -71,6 +71,7 @@ class _Shim:
         """The rank's code: its exit code, or -n for signal n."""
         pipes = self._say_hello()
         env = self._wait_for_start()
+        command = command + _local_rank_argument(env)
         wake = _wake_on_child()
         # Blocked, a signal for the script waits until the child can take it. Ignored, as by this
         # process, it would be lost between the fork and the child's own settings.
@@ -203,6 +204,12 @@ def _wake_on_child() -> int:
     signal.set_wakeup_fd(write)
     signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
     return read
+
+
+def _local_rank_argument(env: Mapping[str, str]) -> list[str]:
+    """What the older torch.distributed.launch gave each script, if the job asks for it."""
+    option = env.get("MUSTER_LOCAL_RANK_ARG")
+    return [f"{option}={env.get('LOCAL_RANK', '0')}"] if option else []
 
 
 def _number(variable: str) -> int | None:

@@ -53,6 +53,7 @@ def make_plan(
     launcher = str(chosen.value)
     if launcher == "plain":
         topology = dataclasses.replace(topology, nproc=1, nproc_source="launcher plain")
+    _refuse_more_than_gpus(topology, job, settings)
     master_addr = _master_addr(world, settings)
     arguments = argv.MODES[settings.args_mode](job.hyperparameters) + job.program_args
     env = environment.launcher_env(job, topology, inherited)
@@ -83,6 +84,15 @@ def make_plan(
             *_defaults(env),
         ),
     )
+
+
+def _refuse_more_than_gpus(topology: Topology, job: Job, settings: Settings) -> None:
+    """NCCL fails on two ranks of one GPU, minutes later and in other words."""
+    gpus = job.machine.gpus
+    if topology.nproc > gpus > 0 and not settings.oversubscribe:
+        what = f"{topology.nproc} ranks a host ({topology.nproc_source}) on {gpus} visible GPUs"
+        remedy = "Start no more ranks than GPUs, or allow it: MUSTER_OVERSUBSCRIBE=1."
+        raise PlanError(what, remedy)
 
 
 def _shared_pipes(job: Job, topology: Topology) -> tuple[str, ...]:
