@@ -291,15 +291,33 @@ def test_a_signal_message_is_delivered_once(harness, number: int):
     assert harness.read(0) == b""
 
 
+PARENT = """
+import signal, subprocess, sys
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))
+child = subprocess.Popen(["sleep", "60"])
+print("ready", flush=True)
+child.wait()
+"""
+
+
 def test_a_signal_reaches_the_script_alone(harness):
     """Without `group` a signal is the script's; what it has started goes on."""
-    pid = harness.run("sh", "-c", "trap 'exit 7' TERM; sleep 60 & echo ready; wait")
+    pid = harness.run(sys.executable, "-c", PARENT)
     harness.read(0, b"ready\n")
     harness.send(signal_(signal.SIGTERM))
     assert harness.hear_end() == 7
     assert not select.select([harness.fds[0]], [], [], HELD_S)[0], "the sleep has ended"
     os.killpg(pid, signal.SIGKILL)
     harness.send(RELEASE)
+
+
+def test_a_signal_passes_a_shell(harness):
+    """A shell passes nothing on: what it has started gets the signal as well, once."""
+    harness.run("sh", "-c", "trap 'exit 7' TERM; sleep 60 & echo ready; wait")
+    harness.read(0, b"ready\n")
+    harness.send(signal_(signal.SIGTERM))
+    assert harness.hear_end() == 7
+    assert harness.read(0) == b"", "the sleep goes on"
 
 
 def test_a_group_signal_reaches_what_the_script_started(harness):
