@@ -78,6 +78,35 @@ def test_a_full_shm_is_said(tmp_path, code):
         assert "/dev/shm has 1 MiB, little for data loaders" in host.output
 
 
+ORPHANS = """
+import os, time
+for _ in range(1000):
+    if os.fork() == 0:
+        if os.fork() == 0:
+            os._exit(0)
+        os._exit(0)
+    os.wait()
+time.sleep(0.5)
+states = []
+for pid in filter(str.isdigit, os.listdir("/proc")):
+    try:
+        states.append(open(f"/proc/{pid}/stat").read().rpartition(")")[2].split()[0])
+    except OSError:
+        pass
+print("zombies:", states.count("Z"))
+"""
+
+
+@pytest.mark.parametrize("options", [(), ("--init",)], ids=["pid-1", "init"])
+def test_no_zombies_in_the_container(options, tmp_path, code):
+    """A thousand orphans leave none, whoever is PID 1, and the status stays the script's."""
+    script = ORPHANS + "raise SystemExit(9)"
+    job = Job(tmp_path, code(script), "train.py", environment=PLAIN, options=options)
+    with Cluster(job) as cluster:
+        assert cluster.run() == [9], cluster.hosts[0].output
+        assert "zombies: 0" in cluster.hosts[0].output
+
+
 SAVES = """
 import os, signal, sys, time
 def save(number, frame):

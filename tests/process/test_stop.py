@@ -115,9 +115,10 @@ while True:
 """
 
 
-def test_a_helper_that_still_saves_after_a_stop_gets_the_time(train):
+@pytest.mark.parametrize("launcher", ["plain", "torchrun"])
+def test_a_helper_that_still_saves_after_a_stop_gets_the_time(train, launcher):
     """The script hands its checkpoint to a process of its own and ends: the job waits for it."""
-    run = train(HANDS_OVER, **PLAIN)
+    run = train(HANDS_OVER, MUSTER_LAUNCHER=launcher)
     run.wait_for_file("ready-0")
     run.signal()
     assert run.finish() == 0, run.err
@@ -136,9 +137,10 @@ while True:
 """
 
 
-def test_a_helper_that_only_exists_does_not_hold_a_stop(train):
+@pytest.mark.parametrize("launcher", ["plain", "torchrun"])
+def test_a_helper_that_only_exists_does_not_hold_a_stop(train, launcher):
     """A leftover that does nothing for 5 s is ended, and the status is the script's."""
-    run = train(IDLE, **PLAIN)
+    run = train(IDLE, MUSTER_LAUNCHER=launcher)
     run.wait_for_file("ready-0")
     started = time.monotonic()
     run.signal()

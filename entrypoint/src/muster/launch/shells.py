@@ -6,6 +6,8 @@ import contextlib
 import os
 import signal
 
+from muster.launch.proc import field, processes
+
 _SHELLS = frozenset({"sh", "bash", "dash", "ash", "busybox", "ksh", "mksh", "zsh"})
 
 
@@ -35,25 +37,9 @@ def _is_shell(pid: int) -> bool:
 
 
 def _children(pid: int) -> list[int]:
-    found = []
-    for name in os.listdir("/proc"):
-        if not name.isdecimal():
-            continue
-        try:
-            with open(f"/proc/{name}/stat", encoding="utf-8", errors="replace") as file:
-                # The command's name may hold blanks and brackets: count from behind it.
-                state, parent = file.read().rpartition(")")[2].split()[:2]
-        except OSError:
-            continue
-        if int(parent) == pid and state != "Z":
-            found.append(int(name))
-    return found
+    return [other.pid for other in processes() if other.parent == pid and other.state != "Z"]
 
 
 def _catches(pid: int, number: int) -> bool:
-    try:
-        with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as file:
-            mask = next(line.split()[1] for line in file if line.startswith("SigCgt"))
-    except (OSError, StopIteration):
-        return False
-    return bool(int(mask, 16) >> (number - 1) & 1)
+    mask = field(pid, "status", "SigCgt")
+    return bool(int(mask or "0", 16) >> (number - 1) & 1)

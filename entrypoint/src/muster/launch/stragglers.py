@@ -10,6 +10,8 @@ import os
 import time
 from collections.abc import Collection
 
+from muster.launch.proc import field, processes
+
 _IDLE_S = 5.0
 """Without a change in this time a process counts as idle: a tracker, a `sleep`."""
 
@@ -39,32 +41,11 @@ class Stragglers:
         return sorted(pid for pid, (_, at) in seen.items() if now - at < _IDLE_S)
 
     def _look(self) -> dict[int, str]:
-        found = {}
-        for name in os.listdir("/proc"):
-            if name.isdecimal() and int(name) not in self._excluded:
-                work = self._work(name)
-                if work is not None:
-                    found[int(name)] = work
-        return found
-
-    def _work(self, pid: str) -> str | None:
-        """What a process has done so far, as a text to compare; None when it isn't watched."""
-        try:
-            with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
-                # The command's name may hold blanks and brackets: count from behind it.
-                words = file.read().rpartition(")")[2].split()
-        except OSError:
-            return None
-        state, parent, group = words[0], int(words[1]), int(words[2])
-        if state == "Z" or (group not in self._groups and parent != os.getpid()):
-            return None
-        return f"{words[11]} {words[12]} {_written(pid)}"
-
-
-def _written(pid: str) -> str:
-    """Bytes that it has written, also to pipes and sockets (proc_pid_io(5))."""
-    try:
-        with open(f"/proc/{pid}/io", encoding="ascii") as file:
-            return next((line.split()[1] for line in file if line.startswith("wchar")), "")
-    except OSError:
-        return ""
+        """What each of them has done so far, as a text to compare."""
+        return {
+            process.pid: f"{process.ticks} {field(process.pid, 'io', 'wchar')}"
+            for process in processes()
+            if process.state != "Z"
+            and process.pid not in self._excluded
+            and (process.group in self._groups or process.parent == os.getpid())
+        }
