@@ -23,6 +23,10 @@ SECRET_KEYS = [
     "client_secret",
     "credentials",
     "auth",
+    "wandb_key",
+    "wandbApiKey",
+    "secrets",
+    "hf_tokens",
 ]
 
 
@@ -32,7 +36,13 @@ def test_names_of_secrets(key: str):
     assert is_secret(key)
 
 
-@pytest.mark.parametrize("key", ["lr", "epochs", "key_dim", "monkey", "passes", "api", "seed"])
+@pytest.mark.parametrize(
+    "key",
+    [
+        *("lr", "epochs", "key_dim", "monkey", "passes", "api", "seed", "sort_key", "author"),
+        *("tokenizer", "max_tokens", "max_new_tokens", "pad_token", "eos_token_id"),
+    ],
+)
 def test_names_of_no_secrets(key: str):
     """Ordinary names are shown: a banner that hides everything helps nobody."""
     assert not is_secret(key)
@@ -114,6 +124,34 @@ def test_a_secret_inside_an_object(value: Any):
     shown = " ".join(mask_argv(plain(user)))
     assert "hunter2" not in shown
     assert "72477372" not in shown
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("unrecognized arguments: --x hunter2000 -y", "unrecognized arguments: --x *** -y"),
+        ("{'argv': ['--password', 'hunter2000']}", "{'argv': ['--password', '***']}"),
+        ("use hf_abcdefghijkl now", "use *** now"),
+        ("sk-abcdef123456, ghp_abcdef123456", "***, ***"),
+        ("AKIAIOSFODNN7EXAMPLE", "***"),
+        ("true and 1234567 stay", "true and 1234567 stay"),
+    ],
+)
+def test_values_that_are_known_to_be_secret(monkeypatch, text: str, shown: str):
+    """The values of secret names, and tokens of a known form, are hidden wherever they appear:
+    an error often repeats its arguments."""
+    monkeypatch.setattr(mask, "_values", set())
+    mask.learn([("password", "hunter2000"), ("lr", "stay"), ("auth", "true"), ("pat", "1234567")])
+    assert mask_text(text) == shown
+
+
+def test_arguments_without_dashes():
+    """Hydra's key=value hides like an option."""
+    assert mask_argv(["api_key=sk", "lr=1", "+auth.token=x"]) == (
+        "api_key=***",
+        "lr=1",
+        "+auth.token=***",
+    )
 
 
 def test_masking_can_be_switched_off():

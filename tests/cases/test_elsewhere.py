@@ -73,20 +73,31 @@ SECRETS = {
 }
 
 
-@pytest.mark.parametrize("ending", ["pass", "raise ValueError('https://me:hunter2@pypi.example')"])
-def test_case_104_secrets_stay_hidden(contract, ending):
+@pytest.mark.parametrize("mode", ["plain", "equals"])
+@pytest.mark.parametrize(
+    "ending",
+    [
+        "pass",
+        "raise ValueError('https://me:hunter2@pypi.example')",
+        # What many an error does: it repeats what it was given.
+        "raise ValueError(str(sys.argv))",
+        "import argparse\nargparse.ArgumentParser().parse_args()",
+    ],
+)
+def test_case_104_secrets_stay_hidden(contract, ending, mode):
     """Neither the log nor the failure file nor the record shows a secret of the job; the script
     gets it."""
     contract.hyperparameters(**SECRETS)
-    contract.script(f"import sys\nassert 'hf_hunter2' in sys.argv\n{ending}")
+    contract.script(f"import sys\nassert 'hf_hunter2' in ' '.join(sys.argv)\n{ending}")
     env = {
+        "MUSTER_ARGS": mode,
         "PIP_INDEX_URL": "https://me:hunter2@pypi.example/simple",
         "AWS_SECRET_ACCESS_KEY": "hunter2",
     }
     ended = contract.run(env=env)
-    assert ended.status == (0 if ending == "pass" else 1), ended.log
+    assert ended.status == (0 if ending == "pass" else 2 if "argparse" in ending else 1), ended.log
     ours = [line for line in ended.log.splitlines() if line.startswith("[muster ")]
-    assert "--hf_token" in "\n".join(ours)
+    assert "hf_token" in "\n".join(ours)
     assert "hunter2" not in "\n".join(ours)
     for path in (contract.base / "output").rglob("*"):
         assert path.is_dir() or "hunter2" not in path.read_text(encoding="utf-8"), path

@@ -43,7 +43,7 @@ def test_case_039_a_port_that_is_taken(contract):
         contract.config("resourceconfig", {"current_host": "a-1", "hosts": ["a-1", "a-2"]})
         ended = contract.run(env=TORCHRUN | {"MUSTER_MASTER_PORT": taken})
     assert ended.status == 76
-    assert ended.failure.startswith(f"port {taken}, on which the ranks meet, is taken on a-1")
+    assert ended.failure.startswith(f"port {taken}, on which the ranks meet, is taken (host a-1)")
 
 
 @pytest.mark.parametrize(("chosen", "threads"), [(None, None), ("3", "3")])

@@ -192,6 +192,8 @@ def end(base, capfd, monkeypatch):
     # What a run changes for its whole process.
     monkeypatch.setattr("muster.log._name", "muster")
     monkeypatch.setattr("muster.mask._on", True)
+    monkeypatch.setattr("muster.mask._values", set())
+    monkeypatch.setattr("muster.plan.facts._claim", lambda _port: True)
     # Names that don't resolve would cost two seconds each.
     monkeypatch.setattr("socket.gethostbyname", lambda _host: "127.0.0.1")
 

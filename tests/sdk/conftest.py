@@ -6,6 +6,7 @@ import re
 import socket
 import subprocess
 import sys
+import uuid
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -30,7 +31,8 @@ def sdk_env(tmp_path):
         "SageMaker:\n  PythonSDK:\n    Modules:\n      TelemetryOptOut: true\n",
         encoding="utf-8",
     )
-    scratch = tmp_path / "scratch"
+    # Compose names its containers by the folder.
+    scratch = tmp_path / f"scratch-{uuid.uuid4().hex[:8]}"
     scratch.mkdir()
     return {
         **os.environ,
@@ -67,14 +69,14 @@ def run_under(sdk_env):
 
 
 @pytest.fixture
-def run_sdk(run_under, tmp_path):
+def run_sdk(run_under, sdk_env):
     """The same for a file that starts containers."""
     yield run_under
     # Compose leaves its containers behind, stopped.
     listed = docker("ps", "-a", "--format", f'{{{{.ID}}}} {{{{.Label "{FOLDER}"}}}}').stdout
     for line in listed.splitlines():
         container, _, folder = line.partition(" ")
-        if folder.startswith(str(tmp_path / "scratch")):
+        if folder.startswith(sdk_env["TMPDIR"]):
             docker("rm", "-f", "-v", container)
 
 

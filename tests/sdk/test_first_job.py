@@ -117,9 +117,9 @@ def test_the_role_may_do_what_the_job_needs(root):
 
 @pytest.mark.docker
 @pytest.mark.xdist_group("sagemaker-local")
-def test_the_same_example_in_local_mode(run_sdk, accuracy, image, root, digits, tmp_path):
+def test_the_same_example_in_local_mode(run_sdk, sdk_env, accuracy, image, root, digits):
     """With --local the example trains in two containers on this machine."""
     example = root / "examples" / "sagemaker" / "first_job.py"
     said = run_sdk("sdk-v2", example, "--image", image, "--local", "--data", digits)
     assert accuracy(said) > 0.95
-    assert (tmp_path / "scratch" / "muster-first-job" / "model.tar.gz").exists()
+    assert Path(sdk_env["TMPDIR"], "muster-first-job", "model.tar.gz").exists()

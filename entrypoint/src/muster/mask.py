@@ -7,16 +7,55 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 HIDDEN = "***"
 
-_WORDS = "token|secret|passw|credential|api[_-]?key|access[_-]?key|private[_-]?key|auth"
-_SECRET_KEY = re.compile(_WORDS, re.IGNORECASE)
+_SECRET_WORDS = frozenset(
+    [
+        *("token", "tokens", "secret", "secrets", "password", "passwords", "passwd", "pass"),
+        *("passphrase", "pwd", "credential", "credentials", "auth", "authorization", "apikey"),
+        "pat",
+    ]
+)
+_KEYS = frozenset(
+    [
+        "api",
+        "access",
+        "private",
+        "secret",
+        "signing",
+        "encryption",
+        "auth",
+        "wandb",
+        "hf",
+        "openai",
+        "aws",
+    ]
+)
+"""What stands in front of `key` where the key is a secret: not `sort_key`."""
+_TEXT_TOKENS = frozenset(
+    [
+        *("pad", "eos", "bos", "unk", "cls", "sep", "mask", "special", "stop", "start", "end"),
+        *("text", "next", "max", "min", "num", "n", "new", "total", "per", "input", "output"),
+        "prompt",
+    ]
+)
+"""What stands in front of `token` where it is a piece of text: `pad_token`, `max_new_tokens`."""
+_BOUNDARY = re.compile(r"[^A-Za-z0-9]+|(?<=[a-z0-9])(?=[A-Z])")
 _USER_INFO = re.compile(r"(?<=://)[^/\s]+(?=@)")
-_SECRET_MEMBER = re.compile(rf'("[^"]*(?:{_WORDS})[^"]*"\s*:\s*)"(?:[^"\\]|\\.)*"', re.IGNORECASE)
+_MEMBER = re.compile(r'"(?P<key>(?:[^"\\]|\\.)*)"(?P<colon>\s*:\s*)"(?:[^"\\]|\\.)*"')
+_KNOWN_FORMS = re.compile(
+    r"\b(?:hf_[A-Za-z0-9]{6,}|gh[opsur]_[A-Za-z0-9]{6,}|github_pat_\w{6,}|sk-[\w-]{8,}"
+    r"|xox[abpr]-[\w-]{8,}|(?:AKIA|ASIA)[A-Z0-9]{16}|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]+)"
+)
+"""Tokens that say what they are: Hugging Face, GitHub, OpenAI, Slack, AWS, JSON web tokens."""
+_SHORTEST = 6
+"""Characters of a value that is looked for in other texts: a shorter one would hit by chance."""
+_NO_SECRETS = re.compile(r"true|false|none|null|[\d.]+", re.IGNORECASE)
 
+_values: set[str] = set()
 _on = True
 
 
@@ -26,20 +65,48 @@ def switch(*, on: bool) -> None:
     _on = on
 
 
+def learn(pairs: Iterable[tuple[str, str]]) -> None:
+    """Hides the values of secret names in every text from now on. Effects: for this process.
+
+    A script that fails on an option prints its values; an exception may hold all of argv.
+    """
+    values = (value.strip() for key, value in pairs if is_secret(key))
+    _values.update(v for v in values if len(v) >= _SHORTEST and not _NO_SECRETS.fullmatch(v))
+
+
 def is_secret(key: str) -> bool:
-    """Whether a value under this name is better not shown."""
-    return bool(_SECRET_KEY.search(key))
+    """Whether a value under this name is better not shown: `hf_token`, `wandbApiKey`."""
+    words = [word.lower() for word in _BOUNDARY.split(key) if word]
+    pairs = list(zip(["", *words], words, strict=False))
+    return any(
+        (word in _SECRET_WORDS and not (word[:5] == "token" and before in _TEXT_TOKENS))
+        or (word == "key" and before in _KEYS)
+        for before, word in pairs
+    )
 
 
 def mask_text(text: str) -> str:
-    """`text` without the user-info of URLs and the secret members of JSON objects in it."""
+    """`text` without its secrets.
+
+    Those are the user-info of URLs, secret members of JSON objects, tokens of a known form, and
+    the values that were learnt.
+    """
     if not _on:
         return text
-    return _SECRET_MEMBER.sub(rf'\1"{HIDDEN}"', _USER_INFO.sub(HIDDEN, text))
+    shown = _MEMBER.sub(_hide_member, _USER_INFO.sub(HIDDEN, text))
+    for value in sorted(_values, key=len, reverse=True):
+        shown = shown.replace(value, HIDDEN)
+    return _KNOWN_FORMS.sub(HIDDEN, shown)
+
+
+def _hide_member(match: re.Match[str]) -> str:
+    if not is_secret(match["key"]):
+        return match[0]
+    return f'"{match["key"]}"{match["colon"]}"{HIDDEN}"'
 
 
 def mask_argv(argv: Sequence[str]) -> tuple[str, ...]:
-    """`argv` with the values of secret options hidden: `--hf_token x` and `--hf_token=x`."""
+    """`argv` with the values of secret options hidden: `--hf_token x`, `hf_token=x`."""
     if not _on:
         return tuple(argv)
     shown: list[str] = []
@@ -51,7 +118,7 @@ def mask_argv(argv: Sequence[str]) -> tuple[str, ...]:
             hide_next = False
             continue
         name, equals, _ = argument.partition("=")
-        secret = name.startswith("-") and is_secret(name)
+        secret = is_secret(name) and (name.startswith("-") or bool(equals))
         hide_next = secret and not equals
         shown.append(f"{name}={HIDDEN}" if secret and equals else _mask_argument(argument))
     return tuple(shown)

@@ -15,7 +15,7 @@ from muster.errors import SIGNAL_BASE, STATUS_OF_KIND, Kind, MusterError, StopRe
 from muster.launch.run import launch, replace_by
 from muster.log import say, sign_as
 from muster.model import Cause, Job, Outcome, Paths, Plan
-from muster.plan import look_up_facts, make_plan
+from muster.plan import look_up_facts, make_plan, review
 from muster.settings import TABLE, Settings, read_settings
 
 
@@ -72,8 +72,13 @@ class _Run:
     def _stages(self, settings: Settings, command_line: Sequence[str]) -> Outcome:
         mask.switch(on=settings.mask)
         self.hold_s = settings.hold_s
+        mask.learn(self.env.items())
         job = self.job = read_contract(settings, self.env, command_line)
+        mask.learn((item.key, item.text) for item in job.hyperparameters)
         sign_as(job.current_host)
+        self._enter("plan")
+        # A misspelt key explains more than the entry point that it then lacks.
+        review(job.reserved, self.env)
         self._enter("code")
         code = locate(job, settings, self.env)
         self._enter("plan")

@@ -190,7 +190,7 @@ def test_no_code_at_all_says_so(find, opt_ml):
 def test_a_folder_is_no_program(find, opt_ml):
     """A folder of the program's name is not the program."""
     (opt_ml.base / "code/train.py").mkdir(parents=True)
-    with pytest.raises(CodeError, match="does not exist"):
+    with pytest.raises(CodeError, match="is a folder"):
         find()
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from muster.contract import hyperparameters
-from muster.errors import PlanError
+from muster.errors import LaunchError, PlanError
 from muster.model import Channel, Code, Job, Machine, Plan
 from muster.plan import Facts, make_plan
 from muster.settings import read_settings
@@ -359,3 +359,13 @@ def test_more_ranks_than_gpus(plan, allowed: bool):
     else:
         with pytest.raises(PlanError, match=r"8 ranks a host \(MUSTER_NPROC\) on 4 visible GPUs"):
             plan(env=env, gpus=4)
+
+
+def test_a_port_that_cannot_be_used(plan):
+    """A launcher that needs the port says what is wrong with it, where, and what to do; `plain`
+    needs none."""
+    facts = Facts("/venv/torchrun", SHIM, 7777, port_trouble="is taken")
+    with pytest.raises(LaunchError, match=r"port 7777.* is taken \(host algo-1\)") as error:
+        plan(facts=facts, hosts=TWO)
+    assert "MUSTER_MASTER_PORT" in error.value.remedy
+    assert plan(env={"MUSTER_LAUNCHER": "plain"}, facts=facts, hosts=TWO).launcher == "plain"

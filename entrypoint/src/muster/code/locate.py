@@ -89,6 +89,8 @@ def _submit_folder(address: str) -> str:
 
 def _missing(job: Job, folders: list[str]) -> CodeError:
     what = f"the entry point {job.program} ({job.program_source}) does not exist"
+    if any(os.path.isdir(os.path.join(folder, job.program or "")) for folder in folders):
+        what = f"the entry point {job.program} ({job.program_source}) is a folder"
     if not folders:
         searched = f"{job.paths.data}/code, {job.paths.code}"
         return CodeError(

@@ -26,9 +26,10 @@ def read_object(folder: str, name: str) -> dict[str, Any]:
         return {}
     except OSError as error:
         what = f"{path} can't be read: {error.strerror}"
-        raise ContractError(
-            what, "SageMaker writes it as root: run the container as root."
-        ) from error
+        remedy = "SageMaker writes it as root: run the container as root."
+        if isinstance(error, IsADirectoryError):
+            remedy = "Docker makes a folder of a -v whose file does not exist."
+        raise ContractError(what, remedy) from error
     try:
         value = json.loads(raw.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
@@ -55,6 +56,8 @@ def list_folders(folder: str) -> dict[str, Any]:
 
 def _position(error: Exception) -> str:
     # The text around the error is left out on purpose: it may be a secret.
+    if isinstance(error, UnicodeDecodeError):
+        return " in UTF-8"
     if isinstance(error, json.JSONDecodeError):
         return f" (line {error.lineno}, column {error.colno}: {error.msg})"
     return ""

@@ -75,6 +75,13 @@ def overdue(host: str, ends: Sequence[RankEnd], stop_signal: int) -> Cause:
     return Cause(headline, "signal", first.status, host, first.rank, detail, remedy)
 
 
+def out_of_memory(host: str, program: str, evidence: Evidence) -> Cause:
+    """A program of ours that the kernel has killed for the memory of the whole container."""
+    killed = signal_name(signal.SIGKILL)
+    headline = f"{program} was killed by {killed}: out of memory{_limit(evidence)}"
+    return Cause(headline, "signal", SIGNAL_BASE + signal.SIGKILL, host, None, "", _LESS_MEMORY)
+
+
 def signal_name(number: int) -> str:
     """`SIGTERM (signal 15)`."""
     try:

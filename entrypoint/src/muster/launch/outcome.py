@@ -7,12 +7,13 @@ its neighbours fail too, with errors about the lost connection.
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from muster.errors import SIGNAL_BASE, STATUS_OF_KIND
 from muster.launch.evidence import Evidence
-from muster.launch.explain import DETAIL_LINES, explain, overdue, signal_name
+from muster.launch.explain import DETAIL_LINES, explain, out_of_memory, overdue, signal_name
 from muster.model import Cause, Outcome, RankEnd
 
 _CONSEQUENCES = (
@@ -62,7 +63,7 @@ def decide(
     failed = [end for end in ends if end.code != 0]
     root = _root(failed) if failed else None
     if launcher.left_ranks and (root is None or _is_ours(root)):
-        cause = _launcher_left(host, launcher)
+        cause = _launcher_left(host, launcher, evidence)
     elif stop_signal and root and root.killed:
         cause = overdue(host, [end for end in failed if end.killed], stop_signal)
     elif root:
@@ -105,9 +106,12 @@ def _stopped(host: str, number: int) -> Cause:
     return Cause(headline, "signal", SIGNAL_BASE + number, host)
 
 
-def _launcher_left(host: str, launcher: LauncherEnd) -> Cause:
-    headline = f"{launcher.name} ended {_how(launcher)} before its ranks, which had to be ended"
+def _launcher_left(host: str, launcher: LauncherEnd, evidence: Evidence) -> Cause:
     detail = "\n".join(launcher.stderr_tail[-DETAIL_LINES:])
+    if launcher.code == -signal.SIGKILL and evidence.oom_kills:
+        # The kernel takes one of the container's processes, not the one that is to blame.
+        return out_of_memory(host, launcher.name, evidence)
+    headline = f"{launcher.name} ended {_how(launcher)} before its ranks, which had to be ended"
     return Cause(headline, "launch", STATUS_OF_KIND["launch"], host, None, detail)
 
 

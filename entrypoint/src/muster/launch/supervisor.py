@@ -159,9 +159,9 @@ class Supervisor:
         if self.stop_signal:
             self._wait_for_stragglers()
         self._end_leftovers()
-        if not good:
-            # What a launcher says of ranks that failed is long, and we know better.
-            self._launcher.out.muted = self._launcher.err.muted = True
+        # What a launcher says of ranks that failed is long, and we know better. After a good end
+        # all that it can say is that another host's launcher has gone before it.
+        self._launcher.out.muted = self._launcher.err.muted = True
         for rank in self._ranks.all:
             rank.release()
         deadline = time.monotonic() + patience
@@ -184,7 +184,7 @@ class Supervisor:
             if not told:
                 told = True
                 left = self._stop_by - time.monotonic()
-                say(f"the ranks are over; {len(working)} processes of theirs have {left:.0f} s")
+                say(f"the ranks are over; what they have left running has {left:.0f} s: {working}")
             self._turn(0.1)
 
     def _end_leftovers(self) -> None:

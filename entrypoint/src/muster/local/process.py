@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -30,8 +31,9 @@ class ProcessRun:
         code = self._process.poll()
         return SIGNAL_BASE - code if code is not None and code < 0 else code
 
-    def stop(self, number: int) -> None:
-        self._process.send_signal(number)
+    def stop(self, _number: int) -> None:
+        """By SIGTERM in any case, as SageMaker does, whatever a person has typed."""
+        self._process.send_signal(signal.SIGTERM)
 
     def kill(self) -> None:
         kill_group(self._process.pid)

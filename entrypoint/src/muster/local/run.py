@@ -11,6 +11,7 @@ from muster.launch.streams import LogPump
 from muster.local.backend import Backend, HostEnd, HostRun
 from muster.local.folders import LocalHost
 from muster.local.options import Options
+from muster.log import say
 from muster.signals import STOPPING, Inbox
 
 _STOP_S = 130.0
@@ -50,15 +51,19 @@ def _wait(runs: Sequence[HostRun], inbox: Inbox) -> list[HostEnd]:
     ends: dict[str, HostEnd] = {}
     living = list(runs)
     stopped: set[str] = set()
-    ending = False
+    ending = stopping = False
     kill_at: float | None = None
     while living:
         timeout = None if kill_at is None else max(0.0, kill_at - time.monotonic())
         select.select([inbox], [], [], timeout)
         for number in inbox.read():
-            if number in STOPPING and not ending:
+            if number in STOPPING and stopping:
+                say("asked again: killing the hosts")
+                kill_at = time.monotonic()
+            elif number in STOPPING and not ending:
                 # They end by themselves now, each in its own time: no host is to blame.
-                ending, kill_at = True, time.monotonic() + _STOP_S
+                ending, stopping, kill_at = True, True, time.monotonic() + _STOP_S
+                say(f"the hosts have {_STOP_S:.0f} s to end; Ctrl-C again kills them")
                 _stop(living, number)
         for run in living:
             name, status = run.host.name, run.poll()

@@ -10,5 +10,6 @@ build.py        all of it together
 
 from muster.plan.build import make_plan
 from muster.plan.facts import Facts, look_up_facts
+from muster.plan.reserved import review
 
-__all__ = ["Facts", "look_up_facts", "make_plan"]
+__all__ = ["Facts", "look_up_facts", "make_plan", "review"]

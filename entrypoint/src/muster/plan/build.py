@@ -10,7 +10,7 @@ from muster.contract.exports import shared_names
 from muster.contract.groups import make_groups
 from muster.contract.machine import MORE_SHARED_MEMORY
 from muster.contract.precedence import Choice, choose
-from muster.errors import PlanError
+from muster.errors import LaunchError, PlanError
 from muster.model import Code, Job, Plan
 from muster.plan import environment, plain, torchrun
 from muster.plan.facts import Facts
@@ -42,6 +42,7 @@ def make_plan(
     Raises:
         PlanError: the launcher is unknown or not in this version, or can't be used here, or a
             reserved hyperparameter asks for what can't be done.
+        LaunchError: the port on which the ranks meet can't be used.
     """
     remarks = review(job.reserved, inherited)
     topology = make_topology(job, settings)
@@ -53,6 +54,10 @@ def make_plan(
     launcher = str(chosen.value)
     if launcher == "plain":
         topology = dataclasses.replace(topology, nproc=1, nproc_source="launcher plain")
+    if facts.port_trouble and launcher != "plain":
+        what = f"port {facts.master_port}, on which the ranks meet, {facts.port_trouble}"
+        remedy = "End what holds it, or set MUSTER_MASTER_PORT to another one for all hosts."
+        raise LaunchError(f"{what} (host {job.current_host})", remedy)
     _refuse_more_than_gpus(topology, job, settings)
     master_addr = _master_addr(world, settings)
     arguments = argv.MODES[settings.args_mode](job.hyperparameters) + job.program_args

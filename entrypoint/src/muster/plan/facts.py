@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from muster.contract.groups import make_groups
-from muster.errors import LaunchError
 from muster.model import Job
 from muster.settings import Settings
 
@@ -22,6 +21,8 @@ class Facts:
     torchrun: str | None
     shim: tuple[str, ...]
     master_port: int
+    port_trouble: str = ""
+    """Why the port on which the ranks meet can't be used; a plan that needs it says so."""
 
 
 _claims: dict[int, socket.socket] = {}
@@ -38,47 +39,44 @@ def look_up_facts(
         settings: the harness's settings.
         env: the container's environment.
         claim: whether the job is about to run: its port is then kept from other harnesses.
-
-    Raises:
-        LaunchError: the port on which the ranks meet can't be used, or it is taken where this
-            host leads several.
     """
+    port, trouble = _master_port(job, settings, claim=claim)
     return Facts(
         torchrun=shutil.which("torchrun", path=env.get("PATH")),
         # Isolated: neither the user's PYTHONPATH nor a queue.py beside the script may
         # shadow what the shim imports.
         shim=(sys.executable, "-I", "-m", "muster.launch.shim", "--"),
-        master_port=_master_port(job, settings, claim=claim),
+        master_port=port,
+        port_trouble=trouble,
     )
 
 
-def _master_port(job: Job, settings: Settings, *, claim: bool) -> int:
+def _master_port(job: Job, settings: Settings, *, claim: bool) -> tuple[int, str]:
+    """The port, and what is wrong with it."""
     wanted, world = settings.master_port, make_groups(job).world
-    if job.current_host != world[0] or (_is_free(wanted) and (not claim or _claim(wanted))):
-        return wanted
-    if len(world) > 1:
+    if job.current_host != world[0]:
+        return wanted, ""
+    trouble = _trouble(wanted)
+    if not trouble and claim and not _claim(wanted):
+        trouble = "is reserved by another muster on this machine"
+    if not trouble or len(world) > 1:
         # The other hosts were told nothing but the wanted port.
-        what = f"port {wanted}, on which the ranks meet, is taken on {job.current_host}"
-        raise LaunchError(
-            what, "End the process that holds it, or set MUSTER_MASTER_PORT for all hosts."
-        )
+        return wanted, trouble
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+        return int(probe.getsockname()[1]), ""
 
 
-def _is_free(port: int) -> bool:
+def _trouble(port: int) -> str:
     with socket.socket() as probe:
         # As the store itself binds: a port in TIME_WAIT counts as free.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("", port))
         except OSError as error:
-            if error.errno == errno.EADDRINUSE:
-                return False
-            what = f"port {port}, on which the ranks meet, can't be used: {error.strerror}"
-            raise LaunchError(what, "Set MUSTER_MASTER_PORT to one from 1024 on.") from error
-    return True
+            taken = error.errno == errno.EADDRINUSE
+            return "is taken" if taken else f"can't be used: {error.strerror}"
+    return ""
 
 
 def _claim(port: int) -> bool:
