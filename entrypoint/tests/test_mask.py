@@ -131,8 +131,8 @@ def test_a_secret_inside_an_object(value: Any):
     [
         ("unrecognized arguments: --x hunter2000 -y", "unrecognized arguments: --x *** -y"),
         ("{'argv': ['--password', 'hunter2000']}", "{'argv': ['--password', '***']}"),
-        ("use hf_abcdefghijkl now", "use *** now"),
-        ("sk-abcdef123456, ghp_abcdef123456", "***, ***"),
+        ("use hf_abcdefghijklmnop now", "use *** now"),
+        ("sk-abcdef1234567890, ghp_abcdef1234567890", "***, ***"),
         ("AKIAIOSFODNN7EXAMPLE", "***"),
         ("true and 1234567 stay", "true and 1234567 stay"),
     ],

@@ -47,8 +47,9 @@ _BOUNDARY = re.compile(r"[^A-Za-z0-9]+|(?<=[a-z0-9])(?=[A-Z])")
 _USER_INFO = re.compile(r"(?<=://)[^/\s]+(?=@)")
 _MEMBER = re.compile(r'"(?P<key>(?:[^"\\]|\\.)*)"(?P<colon>\s*:\s*)"(?:[^"\\]|\\.)*"')
 _KNOWN_FORMS = re.compile(
-    r"\b(?:hf_[A-Za-z0-9]{6,}|gh[opsur]_[A-Za-z0-9]{6,}|github_pat_\w{6,}|sk-[\w-]{8,}"
-    r"|xox[abpr]-[\w-]{8,}|(?:AKIA|ASIA)[A-Z0-9]{16}|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]+)"
+    r"\b(?:hf_[A-Za-z0-9]{16,}|gh[opsur]_[A-Za-z0-9]{16,}|github_pat_\w{16,}"
+    r"|sk-(?=[\w-]*\d)[\w-]{16,}|xox[abpr]-[\w-]{10,}|(?:AKIA|ASIA)[A-Z0-9]{16}"
+    r"|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]+)"
 )
 """Tokens that say what they are: Hugging Face, GitHub, OpenAI, Slack, AWS, JSON web tokens."""
 _SHORTEST = 6
