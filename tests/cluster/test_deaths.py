@@ -33,6 +33,18 @@ def test_out_of_memory_is_said(tmp_path, code):
     assert "smaller batch" in third
 
 
+def test_out_of_memory_below_torchrun_is_said(tmp_path, code):
+    """The kernel takes the script or torchrun, as it likes: the reason is the memory each time."""
+    script = "data = []\nwhile True:\n    data.append(bytearray(1_000_000))"
+    options = ("--memory=300m", "--memory-swap=300m")
+    with Cluster(Job(tmp_path, code(script), "train.py", options=options)) as cluster:
+        assert cluster.run() == [137], cluster.hosts[0].output
+        first, second, third, *_ = cluster.hosts[0].failure.splitlines()
+    assert "out of memory (the container may have 300 MiB)" in first
+    assert "kind=signal" in second
+    assert "smaller batch" in third
+
+
 def test_a_worker_out_of_memory_is_said(tmp_path, code):
     """When the kernel kills a worker, the script's own error comes with the reason behind it."""
     script = """
