@@ -46,3 +46,9 @@ def code(tmp_path_factory):
         return folder
 
     return write
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items):
+    """What has to run one after the other begins first: at the end everybody would wait for it."""
+    items.sort(key=lambda item: item.get_closest_marker("xdist_group") is None)

@@ -135,7 +135,8 @@ class LogPump(threading.Thread):
             self._show_stale()
         for source in list(self._open.values()):
             self._read(source)
-            self._emit(source, source.bar.release(time.monotonic()) + source.pending)
+            self._emit(source, source.bar.release(time.monotonic()))
+            self._emit(source, source.pending)
 
     def _wake(self) -> None:
         try:
@@ -181,7 +182,8 @@ class LogPump(threading.Thread):
         source.pending = data[cut:]
 
     def _finish(self, source: Source) -> None:
-        self._emit(source, source.bar.release(time.monotonic()) + source.pending)
+        self._emit(source, source.bar.release(time.monotonic()))
+        self._emit(source, source.pending)
         source.pending = b""
         if source.file:
             source.file.close()
@@ -196,10 +198,11 @@ class LogPump(threading.Thread):
         for source in list(self._open.values()):
             if self._due(source, now) > 0:
                 continue
-            shown = source.bar.release(now)
+            # One after the other: behind a bar's CR the label comes again.
+            self._emit(source, source.bar.release(now))
             if source.pending and now - source.since >= _PARTIAL_S:
-                shown, source.pending = shown + source.pending, b""
-            self._emit(source, shown)
+                self._emit(source, source.pending)
+                source.pending = b""
 
     def _emit(self, source: Source, block: bytes) -> None:
         if not block or source.muted:
