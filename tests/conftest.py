@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from engine import IMAGE, has_image, missing_engine
+from job_process import Run, start_job
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -46,6 +47,22 @@ def code(tmp_path_factory):
         return folder
 
     return write
+
+
+@pytest.fixture
+def train(tmp_path):
+    """A function that starts `muster train` on a script's text, and ends what is left of it."""
+    runs: list[Run] = []
+
+    def start(script: str, *arguments: str, name: str = "train.py", **settings: str) -> Run:
+        runs.append(start_job(tmp_path, script, arguments, name, settings))
+        return runs[-1]
+
+    yield start
+    for run in runs:
+        if run.process.poll() is None:
+            run.process.kill()
+        run.process.wait()
 
 
 @pytest.hookimpl(trylast=True)

@@ -23,11 +23,6 @@ def test_case_079_a_small_shm_is_told(tmp_path):
     assert "/dev/shm" not in large.stderr
 
 
-# 80 and 81, a stop that reaches every rank and 33 s to save: tests/process/test_stop.py.
-# 82 is about mpirun, a launcher that this version refuses by name.
-# 83, orphans and several inits: tests/process/test_train.py and tests/cluster/test_deaths.py.
-
-
 @pytest.mark.parametrize("launcher", ["plain", "torchrun"])
 @pytest.mark.parametrize(
     ("line", "status"),

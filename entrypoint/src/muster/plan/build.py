@@ -54,10 +54,8 @@ def make_plan(
     launcher = str(chosen.value)
     if launcher == "plain":
         topology = dataclasses.replace(topology, nproc=1, nproc_source="launcher plain")
-    if facts.port_trouble and launcher != "plain":
-        what = f"port {facts.master_port}, on which the ranks meet, {facts.port_trouble}"
-        remedy = "End what holds it, or set MUSTER_MASTER_PORT to another one for all hosts."
-        raise LaunchError(f"{what} (host {job.current_host})", remedy)
+    if launcher != "plain":
+        _refuse_port_trouble(job, facts)
     _refuse_more_than_gpus(topology, job, settings)
     master_addr = _master_addr(world, settings)
     arguments = argv.MODES[settings.args_mode](job.hyperparameters) + job.program_args
@@ -83,11 +81,25 @@ def make_plan(
             *code.notes,
             *remarks,
             chosen.conflict or f"launcher {launcher} ({chosen.source})",
-            f"ranks a host: {topology.nproc} ({topology.nproc_source})",
-            *_shared_pipes(job, topology),
-            *_little_shm(job),
-            *_defaults(env),
+            *_about_the_host(job, topology, env),
         ),
+    )
+
+
+def _refuse_port_trouble(job: Job, facts: Facts) -> None:
+    if facts.port_trouble:
+        what = f"port {facts.master_port}, on which the ranks meet, {facts.port_trouble}"
+        remedy = "End what holds it, or set MUSTER_MASTER_PORT to another one for all hosts."
+        raise LaunchError(f"{what} (host {job.current_host})", remedy)
+
+
+def _about_the_host(job: Job, topology: Topology, env: Mapping[str, str]) -> tuple[str, ...]:
+    """What was decided for this host and its ranks, and what may surprise them."""
+    return (
+        f"ranks a host: {topology.nproc} ({topology.nproc_source})",
+        *_shared_pipes(job, topology),
+        *_little_shm(job),
+        *_defaults(env),
     )
 
 

@@ -1,3 +1,5 @@
+"""A job as a real process of this machine, which a test can watch and signal."""
+
 from __future__ import annotations
 
 import json
@@ -7,11 +9,10 @@ import subprocess
 import sys
 import textwrap
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 
 @dataclass
@@ -52,30 +53,20 @@ class Run:
         return record
 
 
-@pytest.fixture
-def train(tmp_path):
-    """A function that starts `muster train` on a script's text, and ends what is left of it."""
-    runs: list[Run] = []
-
-    def start(script: str, *arguments: str, name: str = "train.py", **settings: str) -> Run:
-        code = tmp_path / "code"
-        code.mkdir(exist_ok=True)
-        (code / name).write_text(textwrap.dedent(script), encoding="utf-8")
-        env = {**os.environ, "SAGEMAKER_BASE_DIR": str(tmp_path / "ml"), **settings}
-        process = subprocess.Popen(
-            [sys.executable, "-m", "muster", "train", str(code / name), *arguments],
-            env=env,
-            cwd=tmp_path,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
-        runs.append(Run(process, tmp_path / "ml"))
-        return runs[-1]
-
-    yield start
-    for run in runs:
-        if run.process.poll() is None:
-            run.process.kill()
-        run.process.wait()
+def start_job(
+    folder: Path, script: str, arguments: Sequence[str], name: str, env: Mapping[str, str]
+) -> Run:
+    """Starts `muster train` on a script's text, with everything of it below `folder`."""
+    code = folder / "code"
+    code.mkdir(exist_ok=True)
+    (code / name).write_text(textwrap.dedent(script), encoding="utf-8")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "muster", "train", str(code / name), *arguments],
+        env={**os.environ, "SAGEMAKER_BASE_DIR": str(folder / "ml"), **env},
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    return Run(process, folder / "ml")

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.docker
 PLAIN = {"MUSTER_LAUNCHER": "plain"}
 
 
-def test_out_of_memory_is_said(tmp_path, code):
+def test_case_085_out_of_memory_is_said(tmp_path, code):
     """A script that the kernel kills for memory: the reason says so, with the limit."""
     script = "data = []\nwhile True:\n    data.append(bytearray(10_000_000))"
     job = Job(
@@ -33,7 +33,7 @@ def test_out_of_memory_is_said(tmp_path, code):
     assert "smaller batch" in third
 
 
-def test_out_of_memory_below_torchrun_is_said(tmp_path, code):
+def test_case_085_out_of_memory_below_torchrun_is_said(tmp_path, code):
     """The kernel takes the script or torchrun, as it likes: the reason is the memory each time."""
     script = "data = []\nwhile True:\n    data.append(bytearray(1_000_000))"
     options = ("--memory=300m", "--memory-swap=300m")
@@ -45,7 +45,7 @@ def test_out_of_memory_below_torchrun_is_said(tmp_path, code):
     assert "smaller batch" in third
 
 
-def test_a_worker_out_of_memory_is_said(tmp_path, code):
+def test_case_085_a_worker_out_of_memory_is_said(tmp_path, code):
     """When the kernel kills a worker, the script's own error comes with the reason behind it."""
     script = """
         import os
@@ -70,7 +70,7 @@ def test_a_worker_out_of_memory_is_said(tmp_path, code):
     assert third.startswith("The kernel killed a process for memory (the container may have 256")
 
 
-def test_a_full_shm_is_said(tmp_path, code):
+def test_case_085_a_full_shm_is_said(tmp_path, code):
     """SIGBUS on a full /dev/shm names it, its size, and what gives more; so does the start's log."""
     script = """
         import mmap, os
@@ -110,7 +110,7 @@ print("zombies:", states.count("Z"))
 
 
 @pytest.mark.parametrize("options", [(), ("--init",)], ids=["pid-1", "init"])
-def test_no_zombies_in_the_container(options, tmp_path, code):
+def test_case_083_no_zombies_in_the_container(options, tmp_path, code):
     """A thousand orphans leave none, whoever is PID 1, and the status stays the script's."""
     script = ORPHANS + "raise SystemExit(9)"
     job = Job(tmp_path, code(script), "train.py", environment=PLAIN, options=options)
@@ -142,7 +142,7 @@ while True:
     ],
     ids=["pid-1", "init", "bash-exec"],
 )
-def test_a_stop_however_it_was_started(options, command, status, tmp_path, code):
+def test_case_083_a_stop_however_it_was_started(options, command, status, tmp_path, code):
     """`docker stop` with compose's 10 s gives the script the time to save."""
     job = Job(
         tmp_path, code(SAVES), "train.py", environment=PLAIN, options=options, command=command
@@ -159,7 +159,7 @@ def test_a_stop_however_it_was_started(options, command, status, tmp_path, code)
         assert host.failure == ""
 
 
-def test_the_users_own_signals_reach_the_script(tmp_path, code):
+def test_case_080_the_users_own_signals_reach_the_script(tmp_path, code):
     """`docker kill --signal USR1` is for the script, and the job goes on."""
     script = """
         import os, signal, sys, time
@@ -186,7 +186,7 @@ def test_the_users_own_signals_reach_the_script(tmp_path, code):
         assert "got 12" in host.output
 
 
-def test_a_stop_that_comes_first_of_all():
+def test_case_080_a_stop_that_comes_first_of_all():
     """A container that is stopped while it starts ends as stopped, at once."""
     words = ["-e", "MUSTER_LAUNCHER=torchrun", "-e", "SAGEMAKER_PROGRAM=x.py"]
     container = docker("create", *words, "--entrypoint", "/bin/bash", IMAGE, "-c", RACE).stdout

@@ -1,4 +1,7 @@
-"""Stops and what the scripts leave behind: who is told, when, and who gets time."""
+"""Stops and what the scripts leave behind: who is told, when, and who gets time.
+
+Case 82 is about mpirun, a launcher that this version refuses by name.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ while True:
 """
 
 
-def test_every_rank_hears_of_a_stop_at_once(train):
+def test_case_080_every_rank_hears_of_a_stop_at_once(train):
     """SIGTERM reaches the script of each rank within 0.2 s."""
     run = train(TIMES, **TWO)
     for rank in range(2):
@@ -80,7 +83,7 @@ if __name__ == "__main__":
 """
 
 
-def test_a_long_save_is_not_cut_short(train, request):
+def test_case_081_a_long_save_is_not_cut_short(train, request):
     """A script with two data-loader workers saves for longer than torchrun's own 30 s, ends with
     0 and a whole file; its workers were not signalled. In make test-full it saves for 60 s."""
     full = request.config.getoption("--hypothesis-profile") == "full"
@@ -116,7 +119,7 @@ while True:
 
 
 @pytest.mark.parametrize("launcher", ["plain", "torchrun"])
-def test_a_helper_that_still_saves_after_a_stop_gets_the_time(train, launcher):
+def test_case_083_a_helper_that_still_saves_gets_the_time(train, launcher):
     """The script hands its checkpoint to a process of its own and ends: the job waits for it."""
     run = train(HANDS_OVER, MUSTER_LAUNCHER=launcher)
     run.wait_for_file("ready-0")
@@ -138,7 +141,7 @@ while True:
 
 
 @pytest.mark.parametrize("launcher", ["plain", "torchrun"])
-def test_a_helper_that_only_exists_does_not_hold_a_stop(train, launcher):
+def test_case_083_a_helper_that_only_exists_does_not_hold_a_stop(train, launcher):
     """A leftover that does nothing for 5 s is ended, and the status is the script's."""
     run = train(IDLE, MUSTER_LAUNCHER=launcher)
     run.wait_for_file("ready-0")
@@ -150,7 +153,7 @@ def test_a_helper_that_only_exists_does_not_hold_a_stop(train, launcher):
 
 @pytest.mark.parametrize("code", [0, 5])
 @pytest.mark.parametrize("launcher", ["plain", "torchrun"])
-def test_a_leftover_does_not_hold_a_job_that_has_ended(train, launcher, code):
+def test_case_094_a_leftover_does_not_hold_a_job_that_has_ended(train, launcher, code):
     """Without a stop the script's status comes within 5 s of its end, whoever holds its output."""
     script = f"""
         import os, subprocess, sys
@@ -187,7 +190,7 @@ END
 """
 
 
-def test_a_shells_program_hears_of_a_stop(train):
+def test_case_080_a_shells_program_hears_of_a_stop(train):
     """Below a shell script the program gets the signal too, once, and the time to save."""
     run = train(SHELL, name="run.sh", **PLAIN)
     run.wait_for_file("ready-0")
@@ -198,7 +201,7 @@ def test_a_shells_program_hears_of_a_stop(train):
     assert (model / "got").read_text() == str(int(signal.SIGTERM))
 
 
-def test_a_signal_of_the_users_own_passes_a_shell(train):
+def test_case_080_a_signal_of_the_users_own_passes_a_shell(train):
     """SIGUSR1 reaches the program below a shell, which would die of it itself."""
     run = train(SHELL, name="run.sh", **PLAIN)
     run.wait_for_file("ready-0")
@@ -213,7 +216,7 @@ def test_a_signal_of_the_users_own_passes_a_shell(train):
     assert run.finish() == 143, run.err
 
 
-def test_ranks_that_do_not_end_are_named(train):
+def test_case_080_ranks_that_do_not_end_are_named(train):
     """The failure text says which ranks had to be killed."""
     script = f"""
         import os, signal, sys, time
