@@ -105,8 +105,11 @@ class Console(threading.Thread):
         self._waiting += len(block)
 
     def _write(self) -> None:
+        # Whole lines: where the reader stops in the middle, the file has the line from its start.
+        chunk = bytes(self._rest[:_CHUNK])
+        chunk = chunk[: chunk.rfind(b"\n") + 1] or chunk
         try:
-            done = os.write(self._fd, self._rest[:_CHUNK])
+            done = os.write(self._fd, chunk)
         except BlockingIOError:
             select.select([], [self._fd], [])
             return
