@@ -13,11 +13,16 @@ import pytest
 PLAIN = {"MUSTER_LAUNCHER": "plain"}
 TWO = {"MUSTER_LAUNCHER": "torchrun", "MUSTER_NPROC": "2"}
 SPEAK = """
-import os, sys
+import os, sys, time
 rank = int(os.environ["RANK"])
 print("out of", rank, flush=True)
 print("err of", rank, file=sys.stderr, flush=True)
+said = os.environ["SM_MODEL_DIR"] + "/said"
+if rank == 0:
+    open(said, "w").close()
 if rank == 1 and sys.argv[1:]:
+    while not os.path.exists(said):
+        time.sleep(0.02)
     sys.exit(int(sys.argv[1]))
 """
 
@@ -146,5 +151,7 @@ def test_a_reader_that_stops_does_not_stop_the_job(tmp_path):
     while more := os.read(read, 1 << 20):
         got += more
     os.close(read)
+    # Nothing is lost; a line that was shown in part when the reader fell behind goes on in the file.
+    assert got.count(b"x") + kept.count(b"x") >= 300_000 * 92
     seen = {line[:6] for line in (got + kept).split(b"\n")}
-    assert {b"%06d" % i for i in range(300_000)} <= seen
+    assert len({b"%06d" % i for i in range(300_000)} - seen) <= 2
