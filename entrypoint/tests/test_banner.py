@@ -69,3 +69,9 @@ def test_a_log_gets_fifteen_lines_and_a_short_command(make_job):
     full = banner(make_job(), long, full=True)
     assert "x" * 5000 in full
     assert "note 39" in full
+
+
+def test_a_note_shows_no_secret(make_job):
+    """A conflict is told with both values, and an address among them may hold a password."""
+    notes = ("submit directory https://me:hunter2@x/a wins over https://me:hunter2@x/b",)
+    assert "hunter2" not in banner(make_job(), replace(plan("train.py"), notes=notes))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 
 from muster import __version__
-from muster.mask import mask_argv
+from muster.mask import mask_argv, mask_text
 from muster.model import Job, Plan
 
 _NAMED = 8
@@ -30,7 +30,7 @@ def banner(job: Job, plan: Plan, *, full: bool = False) -> str:
         f"world size {plan.world_size}, ranks meet at {plan.master_addr}:{plan.master_port}",
         f"runs: {command}",
         *_channels(job),
-        *plan.notes,
+        *map(mask_text, plan.notes),
     ]
     if len(lines) > _LINES and not full:
         rest = len(lines) - _LINES + 1

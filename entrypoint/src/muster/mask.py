@@ -1,6 +1,7 @@
 """Keeps secrets out of what the harness writes: log lines, records, failure texts.
 
-Pure, but for one switch of the whole process: MUSTER_MASK=0 shows everything.
+Pure, but for what the process as a whole knows: the values that `learn` was given, and the
+switch by which MUSTER_MASK=0 shows everything.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from muster.banner import banner
 from muster.code import locate
 from muster.contract import read_contract
 from muster.errors import ContractError, MusterError
-from muster.model import Job, to_json
+from muster.model import Job, Plan, to_json
 from muster.plan import look_up_facts, make_plan, review
 from muster.settings import read_settings
 
@@ -35,14 +35,20 @@ def show_plan(words: Sequence[str], env: Mapping[str, str]) -> int:
         code = locate(job, settings, env)
         plan = make_plan(job, code, settings, look_up_facts(job, settings, env, claim=False), env)
     except MusterError as error:
-        print("\n".join(filter(None, [f"muster: {error.what}", error.remedy])), file=sys.stderr)
+        lines = filter(None, [f"muster: {error.what}", error.remedy])
+        print(mask.mask_text("\n".join(lines)), file=sys.stderr)
         return error.status
     if options.json:
         # A plan may be pasted into an issue: it shows no secrets and no environment but ours.
-        print(to_json(dataclasses.replace(plan, argv=mask.mask_argv(plan.argv), rank_env={})))
+        print(to_json(_without_secrets(plan)))
     else:
         print(banner(job, plan, full=True))
     return 0
+
+
+def _without_secrets(plan: Plan) -> Plan:
+    notes = tuple(mask.mask_text(note) for note in plan.notes)
+    return dataclasses.replace(plan, argv=mask.mask_argv(plan.argv), notes=notes, rank_env={})
 
 
 def _as_host(job: Job, host: str | None) -> Job:

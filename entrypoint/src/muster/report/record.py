@@ -35,7 +35,7 @@ def run_record(
         "launcher": plan and plan.launcher,
         "world_size": plan and plan.world_size,
         "argv": plan and list(mask_argv(plan.argv)),
-        "notes": plan and list(plan.notes),
+        "notes": plan and [mask_text(note) for note in plan.notes],
         "seconds": {stage: round(value, 3) for stage, value in seconds.items()},
         "status": outcome.status,
         "stop_signal": outcome.stop_signal or None,
