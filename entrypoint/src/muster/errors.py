@@ -79,6 +79,12 @@ class PlanError(MusterError):
     kind = "plan"
 
 
+class RollCallError(MusterError):
+    """The hosts of the job can't meet."""
+
+    kind = "rollcall"
+
+
 class LaunchError(MusterError):
     """The launcher could not be started, or ended before any rank began."""
 

@@ -253,6 +253,12 @@ class Cause:
     detail: str = ""
     """Where it happened: the tail of the traceback or of stderr."""
     remedy: str = ""
+    time: float = 0.0
+    """When, in seconds since the epoch; 0 when that isn't known."""
+    asked: bool = False
+    """Whether it ended so because the harness had asked it to end."""
+    echo: bool = False
+    """Whether it speaks of a failure elsewhere: a lost connection, a launcher left alone."""
 
 
 @dataclass(frozen=True)

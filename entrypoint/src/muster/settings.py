@@ -6,11 +6,12 @@ empty counts as not set: SDKs and compose files pass empty values for "nothing".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from muster.errors import ContractError
+from muster.variables import Setting, addresses, one_of, port, positive, seconds, switch
 
 LAUNCHERS = ("torchrun", "mpirun", "horovodrun", "direct", "cluster", "plain")
 """Every launcher by the name a user types; plan/ says which of them this version has."""
@@ -19,67 +20,11 @@ LAUNCHERS = ("torchrun", "mpirun", "horovodrun", "direct", "cluster", "plain")
 ARGS_MODES = ("plain", "toolkit", "flags", "equals", "none")
 """The ways in which hyperparameters become arguments; contract/argv.py has a function for each."""
 
+ADMISSIONS = ("name", "secret")
+"""What a host must show to join: an address of its name, or the job's secret alone."""
+
 LOG_MODES = ("rank0-raw", "prefix", "rank0", "failed")
 """What of the ranks' output the log shows; launch/policy.py says what each does."""
-
-_HIGHEST_PORT = 65535
-
-
-@dataclass(frozen=True)
-class Setting:
-    """One row: the variable, how its text is read, the default, and what it is for."""
-
-    variable: str
-    parse: Callable[[str], Any]
-    default: Any
-    accepts: str
-    meaning: str
-    since: str = "0.1"
-
-
-def _switch(text: str) -> bool:
-    try:
-        return {"1": True, "true": True, "0": False, "false": False}[text.lower()]
-    except KeyError:
-        raise ValueError(text) from None
-
-
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise ValueError(text)
-    return number
-
-
-def _port(text: str) -> int:
-    number = int(text)
-    if not 0 < number <= _HIGHEST_PORT:
-        raise ValueError(text)
-    return number
-
-
-def _seconds(text: str) -> float:
-    number = float(text)
-    if not 0 <= number < float("inf"):
-        raise ValueError(text)
-    return number
-
-
-def _addresses(text: str) -> dict[str, str]:
-    parts = [item.partition("=") for item in text.split(",") if item.strip()]
-    if not all(host and address for host, _, address in parts):
-        raise ValueError(text)
-    return {host.strip(): address.strip() for host, _, address in parts}
-
-
-def _one_of(names: tuple[str, ...]) -> Callable[[str], str]:
-    def parse(text: str) -> str:
-        if text not in names:
-            raise ValueError(text)
-        return text
-
-    return parse
-
 
 TABLE: dict[str, Setting] = {
     "base_dir": Setting(
@@ -131,52 +76,100 @@ TABLE: dict[str, Setting] = {
     ),
     "nproc": Setting(
         "MUSTER_NPROC",
-        _positive,
+        positive,
         None,
         "a whole number from 1",
         "Ranks a host. Otherwise: processes_per_host, the visible GPUs, or 1.",
     ),
     "oversubscribe": Setting(
         "MUSTER_OVERSUBSCRIBE",
-        _switch,
+        switch,
         default=False,
         accepts="1 or 0",
         meaning="Allow more ranks than GPUs on a host: for gloo, or for ranks that share a GPU.",
     ),
     "local_rank_arg": Setting(
         "MUSTER_LOCAL_RANK_ARG",
-        _one_of(("--local-rank", "--local_rank")),
+        one_of(("--local-rank", "--local_rank")),
         None,
         "--local-rank or --local_rank",
         "Give each rank its LOCAL_RANK as this argument too, for scripts of the older launcher.",
     ),
+    "job_arn": Setting(
+        "TRAINING_JOB_ARN", str, None, "an ARN", "What names the job to its hosts, set by AWS."
+    ),
+    "port": Setting(
+        "MUSTER_PORT", port, 7770, "1 to 65535", "The port of the first host, where hosts meet."
+    ),
+    "rollcall_s": Setting(
+        "MUSTER_ROLLCALL_S",
+        seconds,
+        900.0,
+        "seconds",
+        "How long the hosts of the job may take to start.",
+    ),
+    "admit": Setting(
+        "MUSTER_ADMIT",
+        one_of(ADMISSIONS),
+        "name",
+        "one of " + ", ".join(ADMISSIONS),
+        "Who may join: name, hosts that call from an address of their name; secret, hosts that "
+        "know MUSTER_JOB_SECRET, from anywhere.",
+    ),
+    "job_secret": Setting(
+        "MUSTER_JOB_SECRET",
+        str,
+        None,
+        "a random text",
+        "What only this job's hosts know (docs/channel.md). The script does not see it.",
+    ),
+    "beat_s": Setting(
+        "MUSTER_BEAT_S", seconds, 2.0, "seconds", "How often hosts tell each other that they live."
+    ),
+    "silence_s": Setting(
+        "MUSTER_SILENCE_S", seconds, 10.0, "seconds", "After so long a silence a host is lost."
+    ),
+    "settle_s": Setting(
+        "MUSTER_SETTLE_S",
+        seconds,
+        1.0,
+        "seconds",
+        "How long an earlier cause may still come in from another host after a failure.",
+    ),
+    "straggle_s": Setting(
+        "MUSTER_STRAGGLE_S",
+        seconds,
+        600.0,
+        "seconds",
+        "How long the last ranks may run after others have ended well; 0: for ever.",
+    ),
     "master_port": Setting(
-        "MUSTER_MASTER_PORT", _port, 7777, "1 to 65535", "The port on which the ranks meet."
+        "MUSTER_MASTER_PORT", port, 7777, "1 to 65535", "The port on which the ranks meet."
     ),
     "addresses": Setting(
         "MUSTER_ADDRESSES",
-        _addresses,
+        addresses,
         {},
         "host=address,host=address",
         "Addresses of hosts whose names don't resolve.",
     ),
     "args_mode": Setting(
         "MUSTER_ARGS",
-        _one_of(ARGS_MODES),
+        one_of(ARGS_MODES),
         "plain",
         "one of " + ", ".join(ARGS_MODES),
         "How hyperparameters become the script's arguments.",
     ),
     "exec_only": Setting(
         "MUSTER_EXEC",
-        _switch,
+        switch,
         default=False,
         accepts="1 or 0",
         meaning="Replace the harness by the launcher: no supervision, no failure file.",
     ),
     "log": Setting(
         "MUSTER_LOG",
-        _one_of(LOG_MODES),
+        one_of(LOG_MODES),
         "rank0-raw",
         "one of " + ", ".join(LOG_MODES),
         "Whose output the log shows, and how (docs/design.md). What it hides is in files.",
@@ -190,35 +183,35 @@ TABLE: dict[str, Setting] = {
     ),
     "hold_s": Setting(
         "MUSTER_HOLD_S",
-        _seconds,
+        seconds,
         0.0,
         "seconds",
         "How long a failed container stays, for a look into it. A stop ends the wait.",
     ),
     "mask": Setting(
         "MUSTER_MASK",
-        _switch,
+        switch,
         default=True,
         accepts="1 or 0",
         meaning="Hide secrets in the log, the failure file and the record.",
     ),
     "stop_grace_s": Setting(
         "MUSTER_STOP_GRACE_S",
-        _seconds,
+        seconds,
         110.0,
         "seconds",
         "Time for the ranks to save after SIGTERM. SageMaker kills after 120.",
     ),
     "abort_grace_s": Setting(
         "MUSTER_ABORT_GRACE_S",
-        _seconds,
+        seconds,
         10.0,
         "seconds",
         "Time for the other ranks to end after one has failed.",
     ),
     "gloo_pause_s": Setting(
         "MUSTER_GLOO_PAUSE_S",
-        _seconds,
+        seconds,
         0.1,
         "seconds",
         "How long a rank with threads of gloo waits for them at its end (training/gloo.py).",
@@ -249,6 +242,15 @@ class Settings:
     nproc: int | None
     oversubscribe: bool
     local_rank_arg: str | None
+    job_arn: str | None
+    port: int
+    rollcall_s: float
+    admit: str
+    job_secret: str | None
+    beat_s: float
+    silence_s: float
+    settle_s: float
+    straggle_s: float
     master_port: int
     addresses: Mapping[str, str]
     args_mode: str
@@ -271,6 +273,9 @@ def read_settings(env: Mapping[str, str]) -> Settings:
             says what is accepted.
     """
     values = {name: _read(setting, env) for name, setting in TABLE.items()}
+    if values["admit"] == "secret" and not values["job_secret"]:
+        what = "MUSTER_ADMIT=secret needs a MUSTER_JOB_SECRET"
+        raise ContractError(what, "Without it anybody could join: set the same one for all hosts.")
     return Settings(**values)
 
 

@@ -9,14 +9,25 @@ from dataclasses import dataclass, field, replace
 
 from muster import mask, report, signals
 from muster.banner import banner
+from muster.channel.gathering import gather
+from muster.channel.meeting import JobEnded, Meeting
+from muster.channel.opening import open_meeting
 from muster.code import locate
-from muster.contract import read_contract
-from muster.errors import SIGNAL_BASE, STATUS_OF_KIND, Kind, MusterError, StopRequested
+from muster.contract import read_contract, read_place
+from muster.errors import (
+    SIGNAL_BASE,
+    STATUS_OF_KIND,
+    ContractError,
+    Kind,
+    MusterError,
+    StopRequested,
+)
 from muster.launch.run import launch, replace_by
 from muster.log import say, sign_as
 from muster.model import Cause, Job, Outcome, Paths, Plan
 from muster.plan import look_up_facts, make_plan, review
 from muster.settings import TABLE, Settings, read_settings
+from muster.signals import Inbox
 
 
 def train(command_line: Sequence[str], env: Mapping[str, str]) -> int:
@@ -31,6 +42,8 @@ def train(command_line: Sequence[str], env: Mapping[str, str]) -> int:
     run = _Run(env)
     outcome = run.outcome(command_line)
     report.finish(run.paths, outcome, run.job, run.plan, run.seconds)
+    if run.meeting:
+        run.meeting.leave()
     if outcome.status and run.hold_s and not outcome.stop_signal:
         say(f"held for {run.hold_s:g} s (MUSTER_HOLD_S): `docker exec` in, or stop the container")
         signals.wait_for_stop(run.hold_s)
@@ -45,6 +58,7 @@ class _Run:
     stage: Kind = "contract"
     job: Job | None = None
     plan: Plan | None = None
+    meeting: Meeting | None = None
     seconds: dict[str, float] = field(default_factory=dict)
     hold_s: float = 0.0
     started: float = field(default_factory=time.monotonic)
@@ -55,15 +69,23 @@ class _Run:
         return Paths(self.env.get(setting.variable) or setting.default)
 
     def outcome(self, command_line: Sequence[str]) -> Outcome:
+        """How the job ended, as this host tells it: with the cause and status of all hosts."""
         try:
             report.begin(self.paths)
-            return self._stages(read_settings(self.env), command_line)
+            settings = read_settings(self.env)
+            try:
+                return self._stages(settings, command_line)
+            except ContractError:
+                self._meet_anyhow(settings)
+                raise
+        except JobEnded as end:
+            return Outcome(end.cause.status, end.cause)
         except MusterError as error:
             return self._failed(error.what, error.kind, error.status, error.remedy)
         except StopRequested as stop:
             status = SIGNAL_BASE + stop.signum
             what = "stopped by a signal before the ranks began"
-            return replace(self._failed(what, "signal", status), stop_signal=stop.signum)
+            return self._failed(what, "signal", status, stop_signal=stop.signum)
         except Exception as error:  # noqa: BLE001  (a defect of ours must still end legibly)
             say(traceback.format_exc())
             what = f"muster itself failed: {type(error).__name__}: {error}"
@@ -76,27 +98,52 @@ class _Run:
         job = self.job = read_contract(settings, self.env, command_line)
         mask.learn((item.key, item.text) for item in job.hyperparameters)
         sign_as(job.current_host)
+        meeting = self._meet(job, settings)
         self._enter("plan")
         # A misspelt key explains more than the entry point that it then lacks.
         review(job.reserved, self.env)
-        self._enter("code")
-        code = locate(job, settings, self.env)
-        self._enter("plan")
         facts = look_up_facts(job, settings, self.env)
+        self._enter("rollcall")
+        facts = gather(meeting, job, settings, facts)
+        self._enter("code")
+        code = meeting.during(lambda: locate(job, settings, self.env))
+        self._enter("plan")
         plan = self.plan = make_plan(job, code, settings, facts, self.env)
         self._enter("launch")
         say(banner(job, plan))
         if settings.exec_only:
             replace_by(plan, self.env)
-        outcome = launch(plan, settings, self.env)
+        meeting.barrier(plan.launcher)
+        outcome = launch(plan, settings, self.env, meeting)
         self._enter("launch")
         return outcome
+
+    def _meet(self, job: Job, settings: Settings) -> Meeting:
+        """Opens the channel to the other hosts. With MUSTER_EXEC=1 nobody stays to hold it."""
+        hosts = [job.current_host] if settings.exec_only else job.hosts
+        identity = settings.job_arn or job.name
+        self.meeting = open_meeting(identity, job.current_host, hosts, settings, Inbox())
+        return self.meeting
+
+    def _meet_anyhow(self, settings: Settings) -> None:
+        """What this host can't read the others may: they must not wait for it."""
+        place = read_place(settings)
+        if place and not self.meeting:
+            host, hosts = place
+            identity = settings.job_arn or settings.job_name or "local"
+            self.meeting = open_meeting(identity, host, hosts, settings, Inbox())
+            self.meeting.peer.join(None)
 
     def _enter(self, stage: Kind) -> None:
         now = time.monotonic()
         self.seconds[self.stage] = now - self.started
         self.stage, self.started = stage, now
 
-    def _failed(self, what: str, kind: Kind, status: int, remedy: str = "") -> Outcome:
+    def _failed(
+        self, what: str, kind: Kind, status: int, remedy: str = "", stop_signal: int = 0
+    ) -> Outcome:
         host = self.job.current_host if self.job else "-"
-        return Outcome(status, Cause(what, kind, status, host, None, "", remedy))
+        cause = Cause(what, kind, status, host, None, "", remedy, time.time())
+        cause = replace(cause, asked=bool(stop_signal))
+        outcome = Outcome(status, cause, stop_signal=stop_signal)
+        return self.meeting.conclude(outcome) if self.meeting else outcome

@@ -36,8 +36,8 @@ def port_for(make_job):
     It raises what a plan that needs the port would.
     """
 
-    def look_up(wanted: int, *, claim: bool = True, **changes) -> int:
-        settings = read_settings({"MUSTER_MASTER_PORT": str(wanted)})
+    def look_up(wanted: int, *, claim: bool = True, exec_only: str = "", **changes) -> int:
+        settings = read_settings({"MUSTER_MASTER_PORT": str(wanted), "MUSTER_EXEC": exec_only})
         facts = look_up_facts(make_job(**changes), settings, {"PATH": ""}, claim=claim)
         if facts.port_trouble:
             raise LaunchError(f"port {facts.master_port} {facts.port_trouble}")
@@ -52,18 +52,19 @@ def test_a_free_port_is_taken(port_for, free: int):
     assert port_for(free, hosts=TWO) == free
 
 
-def test_one_host_gets_round_a_taken_port(port_for, taken: int):
-    """A job of one host takes another port, which can be listened on."""
-    port = port_for(taken)
+@pytest.mark.parametrize("hosts", [("algo-1",), TWO], ids=["one-host", "two-hosts"])
+def test_the_first_host_gets_round_a_taken_port(port_for, taken: int, hosts: tuple[str, ...]):
+    """It takes another port, which can be listened on, and tells the other hosts."""
+    port = port_for(taken, hosts=hosts)
     assert port != taken
-    with contextlib.closing(socket.create_server(("127.0.0.1", port))) as server:
+    with contextlib.closing(socket.create_server(("", port))) as server:
         assert server.getsockname()[1] == port
 
 
-def test_a_leader_of_several_hosts_fails(port_for, taken: int):
-    """The others know the wanted port alone: the leader says which one is taken, and where."""
+def test_without_a_harness_nobody_can_tell_of_another_port(port_for, taken: int):
+    """MUSTER_EXEC=1: the others know the wanted port alone. The leader says which is taken."""
     with pytest.raises(LaunchError, match=f"port {taken} is taken"):
-        port_for(taken, hosts=TWO)
+        port_for(taken, hosts=TWO, exec_only="1")
 
 
 def test_a_member_does_not_need_the_port(port_for, taken: int):
@@ -123,7 +124,7 @@ def test_jobs_that_start_together_do_not_share_a_port(port_for, free: int, clean
         assert other.stdout.readline() == "True\n"
         assert port_for(free) != free
         with pytest.raises(LaunchError, match=f"port {free} is reserved by another muster"):
-            port_for(free, hosts=TWO)
+            port_for(free, hosts=TWO, exec_only="1")
         assert port_for(free, hosts=TWO, claim=False) == free
         other.stdin.close()
         other.wait(10)

@@ -7,13 +7,14 @@ the frame, and the JSON: a frame can be neither changed nor left out nor sent ag
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 import json
 from typing import Any, Literal
 
 PLAIN_LIMIT = 4 * 1024
 """Bytes of a line before authentication."""
+PROTOCOL = 1
+"""The version of what is spoken here: hosts with another one can't talk."""
 FRAME_LIMIT = 1024 * 1024
 """Bytes of a line after it."""
 
@@ -89,7 +90,7 @@ class Signer:
     def _sign(self, body: bytes) -> bytes:
         head = self._direction + b" " + str(self._number).encode() + b" "
         self._number += 1
-        return hmac.new(self._key, head + body, hashlib.sha256).hexdigest().encode()
+        return hmac.digest(self._key, head + body, "sha256").hex().encode()
 
 
 def dump(message: Message) -> bytes:

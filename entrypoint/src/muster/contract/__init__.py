@@ -14,6 +14,6 @@ exports.py          the SM_* variables
 read.py             all of it together
 """
 
-from muster.contract.read import read_contract
+from muster.contract.read import read_contract, read_place
 
-__all__ = ["read_contract"]
+__all__ = ["read_contract", "read_place"]

@@ -11,6 +11,7 @@ from muster.contract.exportable import refuse_unexportable
 from muster.contract.machine import interface_towards, look_at_machine
 from muster.contract.precedence import Choice, choose
 from muster.contract.program import find_program, find_submit_directory
+from muster.errors import ContractError
 from muster.model import Channel, Job, Paths
 from muster.settings import Settings, misspelt
 
@@ -71,6 +72,17 @@ def read_contract(
         log_level=level,
         notes=(*misspelt(env), *filter(None, remarks)),
     )
+
+
+def read_place(settings: Settings) -> tuple[str, tuple[str, ...]] | None:
+    """This host and all hosts of the job, where that much of the contract can be read."""
+    paths = Paths(settings.base_dir.rstrip("/") or "/")
+    try:
+        config = files.read_object(paths.config, "resourceconfig.json")
+        cluster = resources.read_resources(config, fallback_host=socket.gethostname())
+    except ContractError:
+        return None
+    return cluster.current_host, cluster.hosts
 
 
 def _read_files(paths: Paths) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:

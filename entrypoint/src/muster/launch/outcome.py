@@ -7,6 +7,7 @@ its neighbours fail too, with errors about the lost connection.
 
 from __future__ import annotations
 
+import dataclasses
 import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -39,6 +40,8 @@ class LauncherEnd:
     stderr_tail: tuple[str, ...] = ()
     left_ranks: bool = False
     """Whether it ended while ranks were alive, so that the harness had to end them."""
+    time: float = 0.0
+    """When it did, in seconds since the epoch; or when it was looked at."""
 
 
 def decide(
@@ -65,9 +68,9 @@ def decide(
     if launcher.left_ranks and (root is None or _is_ours(root)):
         cause = _launcher_left(host, launcher, evidence)
     elif stop_signal and root and root.killed:
-        cause = overdue(host, [end for end in failed if end.killed], stop_signal)
+        cause = _weighed(overdue(host, [end for end in failed if end.killed], stop_signal), root)
     elif root:
-        cause = explain(host, root, evidence)
+        cause = _weighed(explain(host, root, evidence), root)
     elif stop_signal and len(ends) < expected:
         cause = _stopped(host, stop_signal)
     elif len(ends) < expected:
@@ -84,6 +87,13 @@ def _root(failed: Sequence[RankEnd]) -> RankEnd:
         return _is_ours(end), is_consequence(end), _failed_at(end)
 
     return min(failed, key=order)
+
+
+def _weighed(cause: Cause, end: RankEnd) -> Cause:
+    """`cause` with what the choice between the hosts goes by."""
+    return dataclasses.replace(
+        cause, time=_failed_at(end), asked=_is_ours(end), echo=is_consequence(end)
+    )
 
 
 def _failed_at(end: RankEnd) -> float:
@@ -103,7 +113,7 @@ def is_consequence(end: RankEnd) -> bool:
 
 def _stopped(host: str, number: int) -> Cause:
     headline = f"stopped by {signal_name(number)} before all ranks had begun"
-    return Cause(headline, "signal", SIGNAL_BASE + number, host)
+    return Cause(headline, "signal", SIGNAL_BASE + number, host, asked=True)
 
 
 def _launcher_left(host: str, launcher: LauncherEnd, evidence: Evidence) -> Cause:
@@ -112,14 +122,35 @@ def _launcher_left(host: str, launcher: LauncherEnd, evidence: Evidence) -> Caus
         # The kernel takes one of the container's processes, not the one that is to blame.
         return out_of_memory(host, launcher.name, evidence)
     headline = f"{launcher.name} ended {_how(launcher)} before its ranks, which had to be ended"
-    return Cause(headline, "launch", STATUS_OF_KIND["launch"], host, None, detail)
+    # A launcher gives up when another host's has gone.
+    return Cause(
+        headline,
+        "launch",
+        STATUS_OF_KIND["launch"],
+        host,
+        None,
+        detail,
+        "",
+        launcher.time,
+        echo=True,
+    )
 
 
 def _not_started(host: str, launcher: LauncherEnd, began: int, expected: int) -> Cause:
     how = _how(launcher)
     headline = f"{launcher.name} ended {how} when {began} of {expected} ranks had begun"
     detail = "\n".join(launcher.stderr_tail[-DETAIL_LINES:])
-    return Cause(headline, "launch", STATUS_OF_KIND["launch"], host, None, detail)
+    return Cause(
+        headline,
+        "launch",
+        STATUS_OF_KIND["launch"],
+        host,
+        None,
+        detail,
+        "",
+        launcher.time,
+        echo=True,
+    )
 
 
 def _how(launcher: LauncherEnd) -> str:

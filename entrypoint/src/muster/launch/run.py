@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Mapping
 from typing import NoReturn
 
 from muster import log
+from muster.channel.meeting import Meeting
 from muster.errors import LaunchError
 from muster.launch import children, evidence, protocol
 from muster.launch.outcome import LauncherEnd, decide
@@ -19,21 +21,25 @@ from muster.launch.streams import LogPump
 from muster.launch.supervisor import Limits, Supervisor
 from muster.model import Outcome, Paths, Plan, file_part
 from muster.settings import Settings
-from muster.signals import Inbox, before_exec
+from muster.signals import before_exec
 
 _LONGEST_FOLDER = 90
 """A unix socket's whole path has at most 107 bytes."""
 
 
-def launch(plan: Plan, settings: Settings, inherited: Mapping[str, str]) -> Outcome:
-    """Starts the plan's launcher, watches its ranks, and returns when all is over.
+def launch(
+    plan: Plan, settings: Settings, inherited: Mapping[str, str], meeting: Meeting
+) -> Outcome:
+    """Starts the plan's launcher, watches its ranks, and returns when the job is over.
+
+    The outcome is the job's: its cause and status are the same on all hosts of `meeting`.
 
     Raises:
         LaunchError: the launcher can't be started, or there is no place for temporary files.
     """
     folder = _private_folder()
     try:
-        return _launch(plan, settings, inherited, folder)
+        return _launch(plan, settings, inherited, meeting, folder)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -52,7 +58,9 @@ def _private_folder() -> str:
     raise LaunchError(what, "Mount a writable /tmp: docker run --tmpfs /tmp.")
 
 
-def _launch(plan: Plan, settings: Settings, inherited: Mapping[str, str], folder: str) -> Outcome:
+def _launch(
+    plan: Plan, settings: Settings, inherited: Mapping[str, str], meeting: Meeting, folder: str
+) -> Outcome:
     record = Paths(settings.base_dir).record
     policy = make_policy(
         settings.log, plan.host, settings.log_dir, os.path.join(record, file_part(plan.host))
@@ -61,7 +69,7 @@ def _launch(plan: Plan, settings: Settings, inherited: Mapping[str, str], folder
     pump.start()
     log.send_to(pump.interject)
     try:
-        return _supervised(plan, settings, inherited, pump, policy, folder)
+        return _supervised(plan, settings, inherited, pump, policy, (meeting, folder))
     finally:
         log.send_to(None)
         pump.close()
@@ -73,45 +81,45 @@ def _supervised(
     inherited: Mapping[str, str],
     pump: LogPump,
     policy: LogPolicy,
-    folder: str,
+    around: tuple[Meeting, str],
 ) -> Outcome:
+    meeting, folder = around
     shared_world = plan.launcher != "plain"
     only_rank = 0 if shared_world else plan.node_rank
     ranks = Ranks(folder, spill(plan.rank_env, lambda: folder), pump, policy, only_rank)
     before = evidence.look()
-    inbox = Inbox()
-    inbox.open()
+    meeting.inbox.open()
     children.adopt_orphans()
     env = {**inherited, **plan.env, protocol.SOCKET_VARIABLE: ranks.address}
     launcher = children.start_launcher(plan, env, pump)
-    supervisor = Supervisor(
-        launcher,
-        ranks,
-        inbox,
-        pump,
-        Limits(
-            expected=plan.nproc,
-            shared_world=shared_world and len(plan.hosts) > 1,
-            stop_grace=settings.stop_grace_s,
-            abort_grace=settings.abort_grace_s,
-        ),
+    limits = Limits(
+        expected=plan.nproc,
+        shared_world=shared_world and len(plan.hosts) > 1,
+        stop_grace=settings.stop_grace_s,
+        abort_grace=settings.abort_grace_s,
     )
-    supervisor.run()
+    supervisor = Supervisor(launcher, ranks, meeting, pump, limits)
+
+    def account() -> Outcome:
+        return decide(
+            plan.host,
+            ranks.ends(),
+            LauncherEnd(
+                plan.launcher,
+                launcher.process.returncode or 0,
+                launcher.err.tail_lines(),
+                left_ranks=supervisor.launcher_left,
+                time=time.time(),
+            ),
+            expected=plan.nproc,
+            stop_signal=supervisor.stop_signal,
+            evidence=evidence.look().since(before),
+        )
+
+    outcome = supervisor.run(account)
     pump.drain(1.0)
     _show_hidden(ranks, policy, pump)
-    return decide(
-        plan.host,
-        ranks.ends(),
-        LauncherEnd(
-            plan.launcher,
-            launcher.process.returncode,
-            launcher.err.tail_lines(),
-            left_ranks=supervisor.launcher_left,
-        ),
-        expected=plan.nproc,
-        stop_signal=supervisor.stop_signal,
-        evidence=evidence.look().since(before),
-    )
+    return outcome
 
 
 def _show_hidden(ranks: Ranks, policy: LogPolicy, pump: LogPump) -> None:

@@ -1,8 +1,8 @@
-"""The loop that watches one host's ranks until all of them are over.
+"""The loop that watches one host's ranks until those of all hosts are over.
 
-One thread, one selector: signals, the ranks' messages, the launcher's end, a
-deadline. What it may do is little: release a rank, signal the ranks, end the
-launcher. Effects: signals processes.
+One thread, one selector: signals, the ranks' messages, the channel, the launcher's end,
+deadlines. What it may do is little: release a rank, signal the ranks, end the
+launcher, tell the leader. Effects: signals processes.
 """
 
 from __future__ import annotations
@@ -10,17 +10,20 @@ from __future__ import annotations
 import selectors
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from muster.channel.meeting import Meeting
+from muster.channel.message import pack_cause, unpack_cause
+from muster.channel.wire import Message
 from muster.launch import children
 from muster.launch.outcome import is_consequence
 from muster.launch.ranks import Ranks
 from muster.launch.stragglers import Stragglers
 from muster.launch.streams import LogPump
 from muster.log import say
-from muster.model import RankEnd
-from muster.signals import STOPPING, Inbox
+from muster.model import Cause, Outcome, RankEnd
+from muster.signals import STOPPING
 
 _DRAIN_S = 2.0
 """How long the last output may take; after that a leftover process is holding the pipe."""
@@ -28,9 +31,8 @@ _LAUNCHER_S = 0.5
 """What a launcher gets to end by itself once its ranks are over (mpirun would take 4 s)."""
 _SETTLE_S = 2.0
 """How long the real cause may come after its echo."""
-_BARRIER_S = 330.0
-"""The same when other hosts may still be training: torchrun's own exit barrier takes up to
-300 s, and on the leader it keeps the store alive that the others' ranks use."""
+_RETELL_S = 0.2
+"""How soon a failure is told again when more is known of it: its last lines come by another way."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ class Supervisor:
         self,
         launcher: children.Launcher,
         ranks: Ranks,
-        inbox: Inbox,
+        meeting: Meeting,
         pump: LogPump,
         limits: Limits,
     ) -> None:
@@ -61,7 +63,7 @@ class Supervisor:
         """Whether the launcher ended while ranks of it were alive."""
         self._launcher = launcher
         self._ranks = ranks
-        self._inbox = inbox
+        self._meeting = meeting
         self._pump = pump
         self._limits = limits
         self._kill_at: float | None = None
@@ -69,24 +71,47 @@ class Supervisor:
         """When the time is over that a stop gives."""
         self._settled_at: float | None = None
         self._ending = False
+        self._told_cause: Cause | None = None
+        self._told_at = 0.0
+        self._told_counts = (0, 0)
         self._selector = selectors.DefaultSelector()
-        self._selector.register(inbox, selectors.EVENT_READ, self._on_signals)
+        self._selector.register(meeting.inbox, selectors.EVENT_READ, self._on_signals)
+        self._selector.register(meeting.peer, selectors.EVENT_READ, meeting.peer.turn)
         ranks.watch(self._selector)
 
-    def run(self) -> None:
-        """Returns when every rank and the launcher are over."""
+    def run(self, account: Callable[[], Outcome]) -> Outcome:
+        """Returns when every rank of the job is over, and the launcher here.
+
+        Args:
+            account: how this host's ranks have ended so far.
+        """
         while not self._over():
             self._turn(self._patience())
             self._judge()
+            self._report(account)
+        self._end_output()
+        outcome = account()
+        self._meeting.peer.tell({"type": "over", "cause": pack_cause(outcome.cause)})
+        self._meeting.take_directives()
+        while self._meeting.verdict is None:
+            self._turn(None)
         self._finish()
+        return self._meeting.judged(outcome)
 
     def _turn(self, timeout: float | None) -> None:
-        for key, _ in self._selector.select(timeout):
+        waits = [wait for wait in (timeout, self._meeting.peer.patience()) if wait is not None]
+        for key, _ in self._selector.select(min(waits, default=None)):
             key.data()
+        self._meeting.peer.turn()
+        for directive in self._meeting.take_directives():
+            self._heed(directive)
 
     def _patience(self) -> float | None:
-        pending = self._settled_at if not self._ending else self._kill_at
-        return None if pending is None else max(0.0, pending - time.monotonic())
+        pending = [self._settled_at if not self._ending else self._kill_at]
+        if self._meeting.several and self._told_cause:
+            pending.append(self._told_at + _RETELL_S)
+        waits = [at - time.monotonic() for at in pending if at is not None]
+        return max(0.0, min(waits)) if waits else None
 
     def _over(self) -> bool:
         """Whether no rank lives and none can come any more."""
@@ -98,8 +123,9 @@ class Supervisor:
     def _judge(self) -> None:
         """What follows from the state that the last turn has left."""
         for rank in self._ranks.all:
-            if rank.code == 0 and not self._ending:
-                # Held back, the launcher would wait for it; a good end harms nobody.
+            if rank.code == 0 and not self._ending and not self._limits.shared_world:
+                # Held back, the launcher waits for it. That is right where other hosts still
+                # need this launcher: torchrun keeps the store of all ranks alive.
                 rank.release()
         if not self._ending:
             self._judge_failures([end for end in self._ranks.ends() if end.code])
@@ -137,34 +163,68 @@ class Supervisor:
             rank.signal(number)
 
     def _on_signals(self) -> None:
-        for number in self._inbox.read():
+        for number in self._meeting.inbox.read():
             if number == signal.SIGCHLD:
                 children.reap_orphans(self._launcher)
             elif number not in STOPPING:
                 for rank in self._ranks.living:
                     rank.signal(number, ending=False)
             elif not self.stop_signal:
-                self.stop_signal = number
-                self._stop_by = time.monotonic() + self._limits.stop_grace
-                if not self._ending:  # Else they have been told, and a shorter time runs.
-                    grace = self._limits.stop_grace
-                    say(f"{signal.Signals(number).name}: the ranks have {grace:g} s to end")
-                    self._end_all(number, grace)
+                # One host that is asked is enough: all of them save together.
+                self._meeting.peer.tell({"type": "stop", "signum": number})
+                self._stop(number, signal.Signals(number).name)
 
-    def _finish(self) -> None:
-        """The ranks are over: shows their last lines and lets everything go."""
-        # All ranks may have failed without our ending any: each lost its connection.
-        good = not self._ending and not any(rank.code for rank in self._ranks.all)
-        patience = _BARRIER_S if good and self._limits.shared_world else _LAUNCHER_S
+    def _stop(self, number: int, why: str) -> None:
+        if self.stop_signal:
+            return
+        self.stop_signal = number
+        self._stop_by = time.monotonic() + self._limits.stop_grace
+        if not self._ending:  # Else they have been told, and a shorter time runs.
+            grace = self._limits.stop_grace
+            say(f"{why}: the ranks have {grace:g} s to end")
+            self._end_all(number, grace)
+
+    def _heed(self, directive: Message) -> None:
+        """Does what the leader wants."""
+        if directive["type"] == "stop":
+            number = int(directive["signum"])
+            self._stop(number, f"{directive['host']} was asked to stop")
+        elif directive["type"] == "verdict" and not self._ending:
+            if self._ranks.living:
+                cause = unpack_cause(directive["cause"])
+                say(f"{cause.headline} ({cause.host}): ending the ranks" if cause else "ending")
+            self._end_all(signal.SIGTERM, self._limits.abort_grace)
+
+    def _report(self, account: Callable[[], Outcome]) -> None:
+        """Tells the leader what is new of this host's ranks."""
+        living = len(self._ranks.living)
+        counts = (sum(rank.code == 0 for rank in self._ranks.all), living)
+        if counts != self._told_counts and len(self._ranks.all) >= self._limits.expected:
+            self._told_counts = counts
+            self._meeting.peer.tell({"type": "ranks", "done": counts[0], "living": living})
+        if not self._meeting.several or self.stop_signal or self._meeting.verdict:
+            return
+        now = time.monotonic()
+        if any(rank.code for rank in self._ranks.all) and now >= self._told_at + _RETELL_S:
+            cause, self._told_at = account().cause, now
+            if cause and cause != self._told_cause:
+                self._told_cause = cause
+                self._meeting.peer.tell({"type": "failed", "cause": pack_cause(cause)})
+
+    def _end_output(self) -> None:
+        """The ranks are over: shows their last lines, and ends what they have left behind."""
         if self.stop_signal:
             self._wait_for_stragglers()
         self._end_leftovers()
         # What a launcher says of ranks that failed is long, and we know better. After a good end
         # all that it can say is that another host's launcher has gone before it.
         self._launcher.out.muted = self._launcher.err.muted = True
+
+    def _finish(self) -> None:
+        """The job is over: lets everything go."""
         for rank in self._ranks.all:
             rank.release()
-        deadline = time.monotonic() + patience
+        deadline = time.monotonic() + _LAUNCHER_S
         while not self._launcher.ended and time.monotonic() < deadline:
             self._turn(deadline - time.monotonic())
             if self.stop_signal:

@@ -48,7 +48,8 @@ def start(
     options: Options, hosts: Sequence[LocalHost], env: Mapping[str, str], pump: LogPump
 ) -> Iterator[list[ProcessRun]]:
     """Starts the harness of every host. Effects: processes, output on `pump`."""
-    shared = dict(env) | {"MUSTER_MASTER_PORT": str(_free_port())}
+    ports = {name: str(_free_port()) for name in ("MUSTER_MASTER_PORT", "MUSTER_PORT")}
+    shared = dict(env) | ports
     yield [_start(options, hosts, i, shared, pump) for i in range(len(hosts))]
 
 

@@ -48,6 +48,8 @@ def _reason(end: HostEnd, record: dict[str, Any]) -> str:
     if end.stopped:
         return "ended because another host had failed"
     cause = record.get("cause") or {}
+    if cause.get("host") not in (None, "-", end.host.name):
+        return f"ended because of {cause['host']}"
     rank = cause.get("rank")
     where = "" if rank is None else f"rank {rank}: "
     return where + str(cause.get("headline") or "no record was written")

@@ -45,7 +45,7 @@ def make_plan(
         LaunchError: the port on which the ranks meet can't be used.
     """
     remarks = review(job.reserved, inherited)
-    topology = make_topology(job, settings)
+    topology = make_topology(job, settings, facts.nprocs)
     world = make_groups(job).world
     if job.current_host not in world:
         chosen = Choice("plain", topology.nproc_source, None)
@@ -53,7 +53,7 @@ def make_plan(
         chosen = _choose_launcher(job, code, settings)
     launcher = str(chosen.value)
     if launcher == "plain":
-        topology = dataclasses.replace(topology, nproc=1, nproc_source="launcher plain")
+        topology = dataclasses.replace(topology, nproc=1, nproc_source="launcher plain", nprocs=())
     if launcher != "plain":
         _refuse_port_trouble(job, facts)
     _refuse_more_than_gpus(topology, job, settings)

@@ -23,6 +23,8 @@ class Facts:
     master_port: int
     port_trouble: str = ""
     """Why the port on which the ranks meet can't be used; a plan that needs it says so."""
+    nprocs: tuple[int, ...] = ()
+    """Ranks of each host of the world, where the hosts have told each other."""
 
 
 _claims: dict[int, socket.socket] = {}
@@ -59,11 +61,11 @@ def _master_port(job: Job, settings: Settings, *, claim: bool) -> tuple[int, str
     trouble = _trouble(wanted)
     if not trouble and claim and not _claim(wanted):
         trouble = "is reserved by another muster on this machine"
-    if not trouble or len(world) > 1:
-        # The other hosts were told nothing but the wanted port.
+    if not trouble or (len(world) > 1 and settings.exec_only):
+        # With MUSTER_EXEC=1 the other hosts know nothing but the wanted port.
         return wanted, trouble
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
+        probe.bind(("", 0))
         return int(probe.getsockname()[1]), ""
 
 

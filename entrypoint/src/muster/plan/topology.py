@@ -14,20 +14,27 @@ _SENT = "sagemaker_mpi_num_of_processes_per_host"
 
 @dataclass(frozen=True)
 class Topology:
-    """The ranks of the job. Host i has nproc of them, from i * nproc on."""
+    """The ranks of the job: those of the first host come first, and so on."""
 
     hosts: tuple[str, ...]
     node_rank: int
     nproc: int
     nproc_source: str
+    nprocs: tuple[int, ...] = ()
+    """Of each host, where that is known: groups may have different GPUs."""
 
     @property
     def world_size(self) -> int:
-        return len(self.hosts) * self.nproc
+        return sum(self.nprocs) if self.nprocs else len(self.hosts) * self.nproc
 
 
-def make_topology(job: Job, settings: Settings) -> Topology:
+def make_topology(job: Job, settings: Settings, nprocs: tuple[int, ...] = ()) -> Topology:
     """The topology as this host sees it; all hosts of the world come to the same.
+
+    Args:
+        job: the job.
+        settings: the harness's settings.
+        nprocs: what the hosts of the world have told each other.
 
     A host outside the groups that the job names for its distribution is a world of its own.
 
@@ -38,7 +45,7 @@ def make_topology(job: Job, settings: Settings) -> Topology:
     if job.current_host not in world:
         return Topology((job.current_host,), 0, 1, f"group {job.group} is not in the distribution")
     nproc, source = _nproc(job, settings)
-    return Topology(world, world.index(job.current_host), nproc, source)
+    return Topology(world, world.index(job.current_host), nproc, source, nprocs)
 
 
 def _nproc(job: Job, settings: Settings) -> tuple[int, str]:

@@ -1,0 +1,54 @@
+"""What the log says while hosts are missing: one line for each change. Pure, given the time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from muster.channel.roster import name_some
+
+_QUIET_S = 1.0
+"""Hosts that start together come one after the other: a line for each would be noise."""
+
+SILENT = "has not called"
+UNKNOWN = "its name does not resolve"
+
+
+class RollCall:
+    """The leader's lines.
+
+    Args:
+        total: hosts of the job.
+        now: seconds on a monotonic clock, as in every other call.
+    """
+
+    def __init__(self, total: int, now: float) -> None:
+        self._total = total
+        self._began = now
+        self._next = now + _QUIET_S
+        self._said: object = None
+
+    def next_due(self) -> float:
+        """When to ask again."""
+        return self._next
+
+    def line(self, missing: Sequence[str], reasons: Mapping[str, str], now: float) -> str:
+        """What is to be said now; mostly nothing.
+
+        Args:
+            missing: the hosts that have not joined.
+            reasons: why, as far as that is known.
+            now: the time.
+        """
+        waited = now - self._began
+        if not missing:
+            return f"all {self._total} hosts are here after {waited:.1f} s"
+        if now < self._next:
+            return ""
+        self._next = now + _QUIET_S
+        state = [(name, reasons.get(name, SILENT)) for name in missing]
+        if state == self._said:
+            return ""
+        self._said = state
+        named = name_some([f"{name} ({why})" for name, why in state])
+        here = self._total - len(missing)
+        return f"{here} of {self._total} hosts after {waited:.0f} s, missing: {named}"

@@ -1,0 +1,42 @@
+"""Which of several failures is the root cause. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from muster.errors import STATUS_OF_KIND
+from muster.model import Cause
+
+
+def root_cause(causes: Iterable[Cause]) -> Cause | None:
+    """The earliest failure that was not asked for and does not speak of another one.
+
+    Args:
+        causes: at most one a host, their times on one clock.
+    """
+
+    def order(cause: Cause) -> tuple[bool, bool, float]:
+        return cause.asked, cause.echo, cause.time
+
+    return min(causes, key=order, default=None)
+
+
+def lost_cause(host: str, how: str, since: float) -> Cause:
+    """A host that is gone: its machine, its container, its harness, or the way to it.
+
+    Args:
+        host: its name.
+        how: what is known, as the end of "host NAME was lost: …".
+        since: seconds since the epoch, when it was last heard of.
+    """
+    return Cause(
+        headline=f"host {host} was lost: {how}",
+        kind="lost",
+        status=STATUS_OF_KIND["lost"],
+        host=host,
+        remedy=(
+            "Its container was killed (out of memory?), its machine failed, or the network "
+            "between the hosts did. Its own log ends with what it was doing."
+        ),
+        time=since,
+    )
