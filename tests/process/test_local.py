@@ -61,7 +61,7 @@ def test_a_failing_host_ends_the_job_with_its_status_and_reason(local, tmp_path)
     assert done.returncode == 33, done.stdout + done.stderr
     table = " ".join(done.stdout.replace("│", " ").split())
     assert "rank 1: the script ended with status 33" in table
-    assert "ended because another host had failed" in table
+    assert "ended because of algo-2" in table
     (failure,) = tmp_path.glob("muster-out/*/algo-2/output/failure")
     assert failure.read_text().splitlines()[1] == "muster kind=user host=algo-2 rank=1 status=33"
 

@@ -7,6 +7,7 @@ import time
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Self
 
@@ -40,6 +41,32 @@ class Host:
     def output(self) -> str:
         done = docker("logs", self.container)
         return done.stdout + done.stderr
+
+    @property
+    def pid(self) -> int:
+        """Its harness, as this machine numbers it."""
+        return int(docker("inspect", "--format", "{{.State.Pid}}", self.container).stdout)
+
+    @property
+    def ended_at(self) -> float:
+        """When the container ended, in seconds since the epoch."""
+        text = docker("inspect", "--format", "{{.State.FinishedAt}}", self.container).stdout
+        # The engine writes nanoseconds, of which Python reads six digits.
+        return datetime.fromisoformat(text.strip()[:26] + "+00:00").timestamp()
+
+    def wait_for_file(self, name: str, timeout: float = 60) -> Path:
+        """Waits until the script has written `name` into the model folder."""
+        deadline = time.monotonic() + timeout
+        while not (self.model / name).exists():
+            assert time.monotonic() < deadline, f"no {name}: {self.output}"
+            time.sleep(0.02)
+        return self.model / name
+
+    def rewrite(self, file: str, **changes: Any) -> None:
+        """Changes values in a file of input/config."""
+        path = self.folder / "input" / "config" / f"{file}.json"
+        whole = json.loads(path.read_text(encoding="utf-8"))
+        path.write_text(json.dumps(whole | changes), encoding="utf-8")
 
     def wait(self, timeout: float = 90) -> int:
         """The container's status. Fails when it has not ended in time."""

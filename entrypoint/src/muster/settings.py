@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from muster.errors import ContractError
-from muster.variables import Setting, addresses, one_of, port, positive, seconds, switch
+from muster.variables import Setting, addresses, duration, one_of, port, positive, seconds, switch
 
 LAUNCHERS = ("torchrun", "mpirun", "horovodrun", "direct", "cluster", "plain")
 """Every launcher by the name a user types; plan/ says which of them this version has."""
@@ -124,10 +124,14 @@ TABLE: dict[str, Setting] = {
         "What only this job's hosts know (docs/channel.md). The script does not see it.",
     ),
     "beat_s": Setting(
-        "MUSTER_BEAT_S", seconds, 2.0, "seconds", "How often hosts tell each other that they live."
+        "MUSTER_BEAT_S", duration, 2.0, "seconds", "How often hosts tell each other that they live."
     ),
     "silence_s": Setting(
-        "MUSTER_SILENCE_S", seconds, 10.0, "seconds", "After so long a silence a host is lost."
+        "MUSTER_SILENCE_S",
+        duration,
+        10.0,
+        "seconds",
+        "After so long a silence a host is lost, and a rank that SIGSTOP has stopped is stalled.",
     ),
     "settle_s": Setting(
         "MUSTER_SETTLE_S",
@@ -216,6 +220,13 @@ TABLE: dict[str, Setting] = {
         "seconds",
         "How long a rank with threads of gloo waits for them at its end (training/gloo.py).",
     ),
+    "extend_no_proxy": Setting(
+        "MUSTER_EXTEND_NO_PROXY",
+        switch,
+        default=True,
+        accepts="1 or 0",
+        meaning="Where a proxy is set: except the job's hosts and AWS's own addresses from it.",
+    ),
     "python": Setting(
         "MUSTER_PYTHON",
         str,
@@ -224,6 +235,10 @@ TABLE: dict[str, Setting] = {
         "The Python of the script. Otherwise python3 or python on PATH.",
     ),
 }
+
+
+PRIVATE = ("MUSTER_JOB_SECRET",)
+"""What no process but the harness sees."""
 
 
 @dataclass(frozen=True)
@@ -262,6 +277,7 @@ class Settings:
     stop_grace_s: float
     abort_grace_s: float
     gloo_pause_s: float
+    extend_no_proxy: bool
     python: str | None
 
 
@@ -276,6 +292,9 @@ def read_settings(env: Mapping[str, str]) -> Settings:
     if values["admit"] == "secret" and not values["job_secret"]:
         what = "MUSTER_ADMIT=secret needs a MUSTER_JOB_SECRET"
         raise ContractError(what, "Without it anybody could join: set the same one for all hosts.")
+    if values["silence_s"] <= values["beat_s"]:
+        what = "MUSTER_SILENCE_S is not longer than MUSTER_BEAT_S"
+        raise ContractError(what, "Every host would be lost before it could be heard.")
     return Settings(**values)
 
 

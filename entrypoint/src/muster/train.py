@@ -26,7 +26,7 @@ from muster.launch.run import launch, replace_by
 from muster.log import say, sign_as
 from muster.model import Cause, Job, Outcome, Paths, Plan
 from muster.plan import look_up_facts, make_plan, review
-from muster.settings import TABLE, Settings, read_settings
+from muster.settings import PRIVATE, TABLE, Settings, read_settings
 from muster.signals import Inbox
 
 
@@ -102,19 +102,20 @@ class _Run:
         self._enter("plan")
         # A misspelt key explains more than the entry point that it then lacks.
         review(job.reserved, self.env)
-        facts = look_up_facts(job, settings, self.env)
+        env = {name: value for name, value in self.env.items() if name not in PRIVATE}
+        facts = look_up_facts(job, settings, env)
         self._enter("rollcall")
         facts = gather(meeting, job, settings, facts)
         self._enter("code")
-        code = meeting.during(lambda: locate(job, settings, self.env))
+        code = meeting.during(lambda: locate(job, settings, env))
         self._enter("plan")
-        plan = self.plan = make_plan(job, code, settings, facts, self.env)
+        plan = self.plan = make_plan(job, code, settings, facts, env)
         self._enter("launch")
         say(banner(job, plan))
         if settings.exec_only:
-            replace_by(plan, self.env)
+            replace_by(plan, env)
         meeting.barrier(plan.launcher)
-        outcome = launch(plan, settings, self.env, meeting)
+        outcome = launch(plan, settings, env, meeting)
         self._enter("launch")
         return outcome
 

@@ -53,6 +53,14 @@ def seconds(text: str) -> float:
     return number
 
 
+def duration(text: str) -> float:
+    """A time that is not 0. Raises ValueError."""
+    number = seconds(text)
+    if not number:
+        raise ValueError(text)
+    return number
+
+
 def addresses(text: str) -> dict[str, str]:
     """`host=address,host=address`. Raises ValueError."""
     parts = [item.partition("=") for item in text.split(",") if item.strip()]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from muster.channel.coordinator import Phase
 from muster.channel.wire import WireError
 
-from .conftest import LIMITS, Hosts, facts, failure  # noqa: TID252
+from .conftest import LIMITS, Hosts, facts, failure
 
 TWO = ("algo-1", "algo-2")
 
@@ -206,8 +206,7 @@ def test_a_stop_in_the_roll_call_waits_for_nobody(hosts):
     [
         (
             {"hosts": ("algo-2",), "world": ("algo-2",)},
-            "the list of hosts differs: algo-1 has algo-1, algo-2, algo-2 has algo-2: "
-            "only algo-1 has algo-1",
+            "the list of hosts differs: algo-1 has algo-1, algo-2, algo-2 has algo-2: only algo-1",
         ),
         ({"world": ("algo-2",)}, "the hosts that train together differs"),
         ({"muster": "0.2.0"}, "muster differs: algo-1 has 0.1.0, algo-2 has 0.2.0"),
@@ -323,7 +322,12 @@ def test_a_host_must_join_before_it_speaks(hosts):
 
 
 causes = st.builds(
-    lambda time, asked, echo, status: {"time": time, "asked": asked, "echo": echo, "status": status},
+    lambda time, asked, echo, status: {
+        "time": time,
+        "asked": asked,
+        "echo": echo,
+        "status": status,
+    },
     st.floats(0, 100),
     st.booleans(),
     st.booleans(),
@@ -362,6 +366,20 @@ events = st.lists(
 )
 
 
+def happen(job: Hosts, kind: str, name: str, now: float) -> None:
+    """Let one event happen to a host."""
+    {
+        "tick": lambda: job.tick(now),
+        "lose": lambda: job.lose(name, now, since=now),
+        "failed": lambda: job.fail(name, failure("x", name, time=now), now),
+        "over": lambda: job.over(name, now),
+        "stop": lambda: job.say(name, "stop", now, signum=15),
+        "ranks": lambda: job.say(name, "ranks", now, done=1, living=1),
+        "ready": lambda: job.say(name, "ready", now, launcher="torchrun"),
+        "reported": lambda: job.say(name, "reported", now),
+    }[kind]()
+
+
 @given(events)
 def test_any_order_of_events_ends(sequence):
     """Whatever happens in whatever order: at most one verdict a host, the same on all, nothing
@@ -371,20 +389,7 @@ def test_any_order_of_events_ends(sequence):
     now = 1.0
     for kind, name, later in sequence:
         now += later
-        if kind == "tick":
-            job.tick(now)
-        elif kind == "lose":
-            job.lose(name, now, since=now)
-        elif kind == "failed":
-            job.fail(name, failure("x", name, time=now), now)
-        elif kind == "over":
-            job.over(name, now)
-        elif kind == "stop":
-            job.say(name, "stop", now, signum=15)
-        elif kind == "ranks":
-            job.say(name, "ranks", now, done=1, living=1)
-        else:
-            job.say(name, kind, now, launcher="torchrun")
+        happen(job, kind, name, now)
     for name in job.names:
         job.over(name, now)
     for name, then in itertools.product(job.names, (now, now + 1000)):

@@ -21,7 +21,7 @@ from muster.channel.names import Resolver
 from muster.channel.peer import Peer
 from muster.errors import RollCallError
 
-from .conftest import facts, failure  # noqa: TID252
+from .conftest import facts, failure
 
 KEY = job_key("job", None)
 PATIENCE_S = 10.0
@@ -114,7 +114,7 @@ def call(job: Net, source: str = "127.1.0.2") -> socket.socket:
 def answer(job: Net, sock: socket.socket) -> bytes:
     """Return what the leader says, or nothing when it has closed the connection."""
     got: list[bytes] = []
-    sock.setblocking(False)
+    sock.settimeout(0)
 
     def come() -> bool:
         try:
@@ -156,7 +156,12 @@ def test_a_member_may_come_before_the_leader(net):
     job.until(lambda: "refuses the connection" in member._reason, but="algo-1")
     listener = listen(job.port, job.known["algo-1"])
     job.leader = Leader(
-        "algo-1", job.coordinator, listener, KEY, Resolver(job.known), Rules(True, 0.1, 10)
+        "algo-1",
+        job.coordinator,
+        listener,
+        KEY,
+        Resolver(job.known),
+        Rules(by_name=True, beat=0.1, silence=10),
     )
     job.peers["algo-1"] = job.leader
     job.join("algo-1")
@@ -181,9 +186,7 @@ def test_a_member_that_goes_silent_is_lost(net):
     job.join()
     job.until_all_have("welcome")
     started = time.monotonic()
-    job.until(
-        lambda: all("verdict" in job.kinds(n) for n in ("algo-1", "algo-3")), but="algo-2"
-    )
+    job.until(lambda: all("verdict" in job.kinds(n) for n in ("algo-1", "algo-3")), but="algo-2")
     assert 0.8 < time.monotonic() - started < 3
     assert "algo-2 was lost: nothing was heard of it" in job.verdict("algo-3").headline
 
@@ -211,7 +214,7 @@ def test_heartbeats_keep_a_quiet_job_alive(net):
     assert job.kinds("algo-1") == job.kinds("algo-2") == ["welcome"]
 
 
-def test_a_stranger_is_not_let_in(net, capsys):
+def test_a_stranger_is_not_let_in(net):
     """A host's name does not help from another address than its own."""
     job = net(2)
     sock = call(job, "127.9.9.9")

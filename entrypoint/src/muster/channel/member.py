@@ -62,7 +62,7 @@ class Member(Peer):
         self._waiting: deque[Message] = deque()
         self._session: Session | None = None
         self._call: Call | None = None
-        self._reason = ""
+        self._reason = self._said = ""
         self._pause = _FIRST_PAUSE_S
         self._tries = 0
         self._hopeless_since: float | None = None
@@ -169,10 +169,11 @@ class Member(Peer):
         if self._over:
             return
         now = time.monotonic()
-        if reason != self._reason:
-            self._reason = reason
-            if now - self._began > _LOOK_S or final:
-                say(f"the leader {self._route.leader}: {reason}")
+        self._reason = reason
+        # Hosts don't start at one moment: what passes by itself is not worth a line.
+        if reason != self._said and (now - self._began > _LOOK_S or final):
+            self._said = reason
+            say(f"the leader {self._route.leader}: {reason}")
         self._hopeless_since = (self._hopeless_since or now) if hopeless else None
         if final or (self._hopeless_since and now - self._hopeless_since > _HOPELESS_S):
             self._give_up(reason)

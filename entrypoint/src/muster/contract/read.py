@@ -75,10 +75,20 @@ def read_contract(
 
 
 def read_place(settings: Settings) -> tuple[str, tuple[str, ...]] | None:
-    """This host and all hosts of the job, where that much of the contract can be read."""
+    """This host and all hosts of the job, where that much of the contract can be read.
+
+    A host whose list lacks the others knows at least who leads them.
+    """
     paths = Paths(settings.base_dir.rstrip("/") or "/")
     try:
         config = files.read_object(paths.config, "resourceconfig.json")
+        alone = config.get("hosts")
+        if (
+            isinstance(alone, list)
+            and alone
+            and resources.is_lonely_follower([str(host) for host in alone])
+        ):
+            return str(alone[0]), ("algo-1", str(alone[0]))
         cluster = resources.read_resources(config, fallback_host=socket.gethostname())
     except ContractError:
         return None

@@ -53,7 +53,9 @@ def read_resources(config: Mapping[str, Any], fallback_host: str) -> Resources:
         raise ContractError(f"{_FILE} has no current_host")
     hosts = hosts or (current,)
     own = _find(current, hosts)
-    _refuse_a_lonely_follower(hosts)
+    if is_lonely_follower(hosts):
+        what = f"{_FILE} lists {own} as the only host: the others are missing from it"
+        raise ContractError(what, "All hosts of a job are given the same list.")
     groups = _groups(config.get("instance_groups"))
     instance_type = str(config.get("current_instance_type") or "local")
     group = str(config.get("current_group_name") or _HOMOGENEOUS)
@@ -86,12 +88,13 @@ def _find(current: str, hosts: tuple[str, ...]) -> str:
     raise ContractError(f"{_FILE}: current_host {current} is not in hosts ({listed})")
 
 
-def _refuse_a_lonely_follower(hosts: tuple[str, ...]) -> None:
-    """A job of one host has algo-1. Alone, algo-2 would train a model that nobody asked for."""
+def is_lonely_follower(hosts: Sequence[str]) -> bool:
+    """Whether the list must be wrong: a job of one host has algo-1.
+
+    Alone, algo-2 would train a model that nobody asked for.
+    """
     match = re.fullmatch(r"algo-(\d+)", hosts[0])
-    if len(hosts) == 1 and match and int(match[1]) > 1:
-        what = f"{_FILE} lists {hosts[0]} as the only host: the others are missing from it"
-        raise ContractError(what, "All hosts of a job are given the same list.")
+    return len(hosts) == 1 and match is not None and int(match[1]) > 1
 
 
 def _mean_the_same(one: str, other: str) -> bool:

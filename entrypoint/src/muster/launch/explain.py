@@ -7,7 +7,7 @@ import signal
 from collections.abc import Sequence
 
 from muster.contract.machine import MORE_SHARED_MEMORY
-from muster.errors import SIGNAL_BASE
+from muster.errors import SIGNAL_BASE, STATUS_OF_KIND
 from muster.launch.evidence import Evidence
 from muster.model import Cause, RankEnd
 
@@ -73,6 +73,14 @@ def overdue(host: str, ends: Sequence[RankEnd], stop_signal: int) -> Cause:
     remedy = "Save faster, or raise MUSTER_STOP_GRACE_S; SageMaker kills after 120 s."
     detail = "\n".join(first.stderr_tail[-DETAIL_LINES:])
     return Cause(headline, "signal", first.status, host, first.rank, detail, remedy)
+
+
+def frozen(host: str, rank: int, seconds: float, now: float) -> Cause:
+    """A rank that somebody has stopped, for `seconds`: it will not end by itself."""
+    headline = f"rank {rank} has been stopped by {signal_name(signal.SIGSTOP)} for {seconds:.0f} s"
+    remedy = "`kill -CONT` continues it in time; MUSTER_SILENCE_S is how long it may take."
+    status = STATUS_OF_KIND["stalled"]
+    return Cause(headline, "stalled", status, host, rank, "", remedy, now - seconds)
 
 
 def out_of_memory(host: str, program: str, evidence: Evidence) -> Cause:

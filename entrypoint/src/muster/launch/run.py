@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import shutil
 import tempfile
@@ -12,7 +13,7 @@ from typing import NoReturn
 from muster import log
 from muster.channel.meeting import Meeting
 from muster.errors import LaunchError
-from muster.launch import children, evidence, protocol
+from muster.launch import children, evidence, explain, protocol
 from muster.launch.outcome import LauncherEnd, decide
 from muster.launch.policy import LogPolicy, make_policy
 from muster.launch.ranks import Ranks
@@ -97,11 +98,12 @@ def _supervised(
         shared_world=shared_world and len(plan.hosts) > 1,
         stop_grace=settings.stop_grace_s,
         abort_grace=settings.abort_grace_s,
+        frozen=settings.silence_s,
     )
     supervisor = Supervisor(launcher, ranks, meeting, pump, limits)
 
     def account() -> Outcome:
-        return decide(
+        outcome = decide(
             plan.host,
             ranks.ends(),
             LauncherEnd(
@@ -115,11 +117,21 @@ def _supervised(
             stop_signal=supervisor.stop_signal,
             evidence=evidence.look().since(before),
         )
+        return _unfrozen(plan.host, outcome, supervisor.lookout.frozen)
 
     outcome = supervisor.run(account)
     pump.drain(1.0)
     _show_hidden(ranks, policy, pump)
     return outcome
+
+
+def _unfrozen(host: str, outcome: Outcome, frozen: tuple[int, float] | None) -> Outcome:
+    """`outcome`, where a stopped rank is the reason with that for its cause."""
+    if frozen is None or (outcome.cause and not outcome.cause.asked):
+        return outcome
+    rank, since = frozen
+    cause = explain.frozen(host, rank, time.monotonic() - since, time.time())
+    return dataclasses.replace(outcome, status=cause.status, cause=cause)
 
 
 def _show_hidden(ranks: Ranks, policy: LogPolicy, pump: LogPump) -> None:

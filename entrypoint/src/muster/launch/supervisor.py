@@ -17,6 +17,7 @@ from muster.channel.meeting import Meeting
 from muster.channel.message import pack_cause, unpack_cause
 from muster.channel.wire import Message
 from muster.launch import children
+from muster.launch.lookout import Lookout, wake
 from muster.launch.outcome import is_consequence
 from muster.launch.ranks import Ranks
 from muster.launch.stragglers import Stragglers
@@ -45,6 +46,8 @@ class Limits:
     """Whether ranks on other hosts belong to the same world."""
     stop_grace: float
     abort_grace: float
+    frozen: float
+    """How long a rank may stay stopped by SIGSTOP."""
 
 
 class Supervisor:
@@ -61,6 +64,7 @@ class Supervisor:
         self.stop_signal = 0
         self.launcher_left = False
         """Whether the launcher ended while ranks of it were alive."""
+        self.lookout = Lookout(ranks, limits.frozen)
         self._launcher = launcher
         self._ranks = ranks
         self._meeting = meeting
@@ -106,12 +110,12 @@ class Supervisor:
         for directive in self._meeting.take_directives():
             self._heed(directive)
 
-    def _patience(self) -> float | None:
+    def _patience(self) -> float:
         pending = [self._settled_at if not self._ending else self._kill_at]
+        pending.append(self.lookout.next_due())
         if self._meeting.several and self._told_cause:
             pending.append(self._told_at + _RETELL_S)
-        waits = [at - time.monotonic() for at in pending if at is not None]
-        return max(0.0, min(waits)) if waits else None
+        return max(0.0, min(at for at in pending if at is not None) - time.monotonic())
 
     def _over(self) -> bool:
         """Whether no rank lives and none can come any more."""
@@ -129,6 +133,11 @@ class Supervisor:
                 rank.release()
         if not self._ending:
             self._judge_failures([end for end in self._ranks.ends() if end.code])
+        if self.lookout.look() and not self._ending:
+            say("a rank is stopped: ending all")
+            self._end_all(signal.SIGTERM, self._limits.abort_grace)
+        for number, text in self.lookout.stacks():
+            self._meeting.peer.tell({"type": "stacks", "rank": number, "text": text})
         if self._launcher.ended and self._ranks.living and not self._ending:
             say("the launcher ended before its ranks: ending them")
             self.launcher_left = True
@@ -161,6 +170,7 @@ class Supervisor:
         self._kill_at = time.monotonic() + grace
         for rank in self._ranks.living:
             rank.signal(number)
+            wake(rank)
 
     def _on_signals(self) -> None:
         for number in self._meeting.inbox.read():
@@ -189,6 +199,8 @@ class Supervisor:
         if directive["type"] == "stop":
             number = int(directive["signum"])
             self._stop(number, f"{directive['host']} was asked to stop")
+        elif directive["type"] == "dump":
+            self.lookout.ask_for_stacks()
         elif directive["type"] == "verdict" and not self._ending:
             if self._ranks.living:
                 cause = unpack_cause(directive["cause"])

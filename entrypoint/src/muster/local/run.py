@@ -20,6 +20,7 @@ _TOGETHER_S = 3.0
 """What the other hosts get to end by themselves after one has failed, before they are asked."""
 _ABORT_S = 15.0
 """What they get then: their ranks' own grace time, and a little."""
+_NEVER = float("inf")
 _OUTPUT_S = 5.0
 """How long output may still come after the last host's end."""
 
@@ -41,53 +42,73 @@ def run_hosts(
     pump.start()
     try:
         with backend.start(options, hosts, env, pump) as runs:
-            ends = _wait(runs, inbox)
+            ends = _Watch(runs, inbox).wait()
             pump.drain(_OUTPUT_S)
     finally:
         pump.close()
     return ends
 
 
-def _wait(runs: Sequence[HostRun], inbox: Inbox) -> list[HostEnd]:
-    begun = time.monotonic()
-    ends: dict[str, HostEnd] = {}
-    living = list(runs)
-    stopped: set[str] = set()
-    ending = stopping = False
-    kill_at: float | None = None
-    ask_at: float | None = None
-    while living:
-        waits = [at - time.monotonic() for at in (kill_at, ask_at) if at is not None]
-        select.select([inbox], [], [], max(0.0, min(waits)) if waits else None)
-        for number in inbox.read():
-            if number in STOPPING and stopping:
-                say("asked again: killing the hosts")
-                kill_at = time.monotonic()
-            elif number in STOPPING and not ending:
-                # They end by themselves now, each in its own time: no host is to blame.
-                ending, stopping, kill_at = True, True, time.monotonic() + _STOP_S
-                say(f"the hosts have {_STOP_S:.0f} s to end; Ctrl-C again kills them")
-                _stop(living, number)
-        for run in living:
+class _Watch:
+    """Waits for the hosts' ends, and brings them about where it must. Use once."""
+
+    def __init__(self, runs: Sequence[HostRun], inbox: Inbox) -> None:
+        self._runs = runs
+        self._inbox = inbox
+        self._begun = time.monotonic()
+        self._ends: dict[str, HostEnd] = {}
+        self._stopped: set[str] = set()
+        self._ending = self._stopping = False
+        self._ask_at = self._kill_at = _NEVER
+
+    def wait(self) -> list[HostEnd]:
+        """Returns when all hosts have ended."""
+        while self._living:
+            due = min(self._ask_at, self._kill_at)
+            patience = None if due == _NEVER else max(0.0, due - time.monotonic())
+            select.select([self._inbox], [], [], patience)
+            for number in self._inbox.read():
+                if number in STOPPING:
+                    self._on_stop(number)
+            self._collect()
+            self._do_due(time.monotonic())
+        return [self._ends[run.host.name] for run in self._runs]
+
+    @property
+    def _living(self) -> list[HostRun]:
+        return [run for run in self._runs if run.host.name not in self._ends]
+
+    def _on_stop(self, number: int) -> None:
+        if self._stopping:
+            say("asked again: killing the hosts")
+            self._kill_at = time.monotonic()
+        elif not self._ending:
+            # They end by themselves now, each in its own time: no host is to blame.
+            self._ending = self._stopping = True
+            self._kill_at = time.monotonic() + _STOP_S
+            say(f"the hosts have {_STOP_S:.0f} s to end; Ctrl-C again kills them")
+            self._stop(number)
+
+    def _collect(self) -> None:
+        for run in self._living:
             name, status = run.host.name, run.poll()
             if status is not None:
-                seconds = time.monotonic() - begun
-                ends[name] = HostEnd(run.host, status, seconds, name in stopped)
-        living = [run for run in living if run.host.name not in ends]
-        if not ending and any(end.status for end in ends.values()):
-            ending, ask_at = True, time.monotonic() + _TOGETHER_S
-        if ask_at is not None and time.monotonic() >= ask_at:
+                seconds = time.monotonic() - self._begun
+                self._ends[name] = HostEnd(run.host, status, seconds, name in self._stopped)
+        if not self._ending and any(end.status for end in self._ends.values()):
+            self._ending, self._ask_at = True, time.monotonic() + _TOGETHER_S
+
+    def _do_due(self, now: float) -> None:
+        if now >= self._ask_at:
             # Without a channel (MUSTER_EXEC=1), or when a harness of ours hangs.
-            ask_at, kill_at = None, time.monotonic() + _ABORT_S
-            stopped = {run.host.name for run in living}
-            _stop(living, signal.SIGTERM)
-        if kill_at is not None and time.monotonic() >= kill_at:
-            kill_at = None
-            for run in living:
+            self._ask_at, self._kill_at = _NEVER, now + _ABORT_S
+            self._stopped = {run.host.name for run in self._living}
+            self._stop(signal.SIGTERM)
+        if now >= self._kill_at:
+            self._kill_at = _NEVER
+            for run in self._living:
                 run.kill()
-    return [ends[run.host.name] for run in runs]
 
-
-def _stop(runs: Sequence[HostRun], number: int) -> None:
-    for run in runs:
-        run.stop(number)
+    def _stop(self, number: int) -> None:
+        for run in self._living:
+            run.stop(number)

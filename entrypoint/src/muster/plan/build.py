@@ -60,6 +60,7 @@ def make_plan(
     master_addr = _master_addr(world, settings)
     arguments = argv.MODES[settings.args_mode](job.hyperparameters) + job.program_args
     env = environment.launcher_env(job, topology, inherited)
+    direct = environment.no_proxy(job, inherited) if settings.extend_no_proxy else {}
     return Plan(
         launcher=launcher,
         host=job.current_host,
@@ -71,7 +72,7 @@ def make_plan(
         master_port=facts.master_port,
         argv=BUILT[launcher](topology, facts, master_addr) + code.command + arguments,
         cwd=code.directory,
-        env=env,
+        env=env | direct,
         rank_env=environment.rank_env(
             job, code, arguments, (master_addr, facts.master_port), inherited
         ),
@@ -82,8 +83,16 @@ def make_plan(
             *remarks,
             chosen.conflict or f"launcher {launcher} ({chosen.source})",
             *_about_the_host(job, topology, env),
+            *(["NO_PROXY extended by the job's hosts"] if direct else []),
+            *_another_port(settings, facts),
         ),
     )
+
+
+def _another_port(settings: Settings, facts: Facts) -> tuple[str, ...]:
+    if facts.master_port == settings.master_port:
+        return ()
+    return (f"port {settings.master_port} is taken: the ranks meet at another one",)
 
 
 def _refuse_port_trouble(job: Job, facts: Facts) -> None:

@@ -9,6 +9,10 @@ from muster.contract.exports import sm_exports
 from muster.model import Code, Job
 from muster.plan.topology import Topology
 
+_PROXIES = ("http_proxy", "https_proxy", "all_proxy")
+_AWS = ("169.254.170.2", "169.254.169.254", "localhost", "127.0.0.1")
+"""The credentials of a container and of an instance; this host."""
+
 
 def launcher_env(job: Job, topology: Topology, inherited: Mapping[str, str]) -> dict[str, str]:
     """Defaults for the launcher and all below it. A variable the user has set stays as it is."""
@@ -27,6 +31,22 @@ def launcher_env(job: Job, topology: Topology, inherited: Mapping[str, str]) -> 
             "NCCL_SOCKET_IFNAME": job.interface,
         }
     return {name: value for name, value in defaults.items() if name not in inherited}
+
+
+def no_proxy(job: Job, inherited: Mapping[str, str]) -> dict[str, str]:
+    """NO_PROXY with the hosts of the job and AWS's own addresses, where there is a proxy.
+
+    A proxy knows neither algo-2 nor where a container's credentials come from (contract.md 2).
+    Both spellings: programs read one, the other, or both.
+    """
+    if not any(value for name, value in inherited.items() if name.lower() in _PROXIES):
+        return {}
+    given = [inherited.get(name, "") for name in ("NO_PROXY", "no_proxy")]
+    listed = [entry.strip() for text in given for entry in text.split(",") if entry.strip()]
+    if "*" in listed:
+        return {}
+    whole = ",".join(dict.fromkeys([*listed, *job.hosts, *_AWS]))
+    return {"NO_PROXY": whole, "no_proxy": whole}
 
 
 def rank_env(

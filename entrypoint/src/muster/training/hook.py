@@ -4,7 +4,8 @@ Loaded by muster.pth in every Python that a rank starts. The harness would other
 have to guess the reason from stderr, where ranks, warnings and launchers mix. The
 record counts only if the rank then fails.
 
-Effects: sets sys.excepthook and sys.exit; writes one file when the interpreter dies of an exception.
+Effects: sets sys.excepthook, sys.exit and a signal's handler; writes one file when the
+interpreter dies of an exception.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import os
 import sys
 from types import TracebackType
 
+from muster.training.dump import show_stacks_on_request
 from muster.training.gloo import let_threads_finish
 
 _FOLDER = os.environ.get("MUSTER_ERROR_DIR", "")
@@ -30,6 +32,7 @@ def install() -> None:
     """
     if not _FOLDER or any(a.startswith("from multiprocessing") for a in sys.orig_argv):
         return
+    show_stacks_on_request()
     # Registered first of all, so called last of all.
     atexit.register(let_threads_finish)
     pid = os.getpid()
