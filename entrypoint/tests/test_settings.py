@@ -103,3 +103,17 @@ def test_a_misspelt_variable_is_told():
     """A typing error in a variable's name is not passed over; others' variables are."""
     env = {"MUSTER_NPROCS": "2", "MUSTER_BASE_IMAGE": "x", "MUSTER_NPROC": "2", "PATH": "/bin"}
     assert misspelt(env) == ("unknown variable MUSTER_NPROCS: did you mean MUSTER_NPROC?",)
+
+
+@pytest.mark.parametrize(
+    ("env", "named"),
+    [
+        ({"MUSTER_ADMIT": "secret"}, "MUSTER_JOB_SECRET"),
+        ({"MUSTER_SILENCE_S": "2"}, "MUSTER_BEAT_S"),
+        ({"MUSTER_BEAT_S": "0"}, "MUSTER_BEAT_S"),
+    ],
+)
+def test_settings_that_do_not_go_together(env: dict[str, str], named: str):
+    """A combination that could only fail later is refused with both names."""
+    with pytest.raises(ContractError, match=named):
+        read_settings(env)

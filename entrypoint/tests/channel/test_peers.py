@@ -388,6 +388,21 @@ def test_a_half_open_connection_ends(net, monkeypatch):
     assert not job.leader._callers
 
 
+def test_a_leader_that_has_ended_the_job_is_quiet(net):
+    """After its verdict it waits for hosts that have not come, and does nothing meanwhile."""
+    job = net(3)
+    job.join("algo-1")
+    job.leader.tell({"type": "over", "cause": pack_cause(failure("x", "algo-1", time=1.0))})
+    job.until_all_have("verdict", "algo-1")
+    turns = 0
+    end = time.monotonic() + 1.2
+    while time.monotonic() < end:
+        time.sleep(min(job.leader.patience(), 0.5))
+        job.leader.turn()
+        turns += 1
+    assert turns < 40  # Heartbeats every 0.1 s, and a look every second.
+
+
 def test_a_taken_port_is_told(net):
     """The leader can't listen: it says on which port, and what to do."""
     job = net(2)

@@ -271,3 +271,11 @@ def test_names_of_any_pattern_are_kept_and_ordered(hosts: list[str]):
     cluster = read({"current_host": hosts[-1], "hosts": sorted(hosts)})
     assert cluster.hosts == tuple(hosts)
     assert (cluster.current_host, cluster.note) == (hosts[-1], None)
+
+
+@pytest.mark.parametrize("host", ["algo-2", "algo-17"])
+def test_a_host_that_can_not_be_alone_is_refused(host: str):
+    """A job of one host has algo-1: a list with another host alone lacks the others."""
+    with pytest.raises(ContractError, match=f"lists {host} as the only host"):
+        read_resources({"current_host": host, "hosts": [host]}, "x")
+    assert read_resources({"current_host": "algo-1", "hosts": ["algo-1"]}, "x").hosts == ("algo-1",)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -49,7 +50,9 @@ class HostFacts:
             raise WireError("facts with a wrong field")
         if not all(isinstance(host, str) for host in (*value["hosts"], *value["world"])):
             raise WireError("facts with a wrong list of hosts")
-        return cls(**(value | {name: tuple(value[name]) for name in ("hosts", "world")}))
+        # 512 hosts send the same 512 names each: interned, they are kept once.
+        lists = {name: tuple(map(sys.intern, value[name])) for name in ("hosts", "world")}
+        return cls(**(value | lists))
 
 
 def disagreement(facts: Mapping[str, HostFacts]) -> str:

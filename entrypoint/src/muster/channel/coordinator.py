@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from muster.channel import message as msg
 from muster.channel.agreement import HostFacts, disagreement, notes, nprocs
-from muster.channel.roster import HostState, Roster, name_some
+from muster.channel.roster import HostState, Roster, missing_and_why
 from muster.channel.straggling import stalled
 from muster.channel.verdict import lost_cause, root_cause
 from muster.channel.wire import Message, WireError
@@ -231,13 +231,12 @@ class Coordinator:
 
     def _give_up_gathering(self) -> None:
         absent, waited = self.roster.missing, self._now - self._began
-        named = [f"{name} ({self.reasons.get(name, 'has not called')})" for name in absent]
         self._forget_missing()
         here = len(self.roster) - len(absent)
         counted = f"{here} of {len(self.roster)} hosts after {waited:.0f} s"
         self._conclude_for(
             "rollcall",
-            f"{counted}, missing: {name_some(named)}",
+            f"{counted}, missing: {missing_and_why(absent, self.reasons)}",
             "The missing hosts' own logs say more. MUSTER_ROLLCALL_S is how long they may take.",
         )
 

@@ -16,7 +16,8 @@ from muster.channel.agreement import HostFacts
 from muster.channel.coordinator import Coordinator, Phase
 from muster.channel.names import Addresses, Resolver, normalised
 from muster.channel.peer import Alone
-from muster.channel.rollcall import SILENT, UNKNOWN, RollCall
+from muster.channel.rollcall import UNKNOWN, RollCall
+from muster.channel.roster import SILENT
 from muster.channel.session import ClosedError, Session
 from muster.channel.wire import Message, WireError
 from muster.errors import RollCallError
@@ -235,7 +236,9 @@ class Leader(Alone):
             self.coordinator.reasons[name] = SILENT
 
     def _say_who_is_missing(self, now: float) -> None:
-        if self._rollcall is None or self.coordinator.verdict is not None:
+        if self.coordinator.verdict is not None:
+            self._rollcall = None  # Who comes now is told so, and nobody is waited for.
+        if self._rollcall is None:
             return
         missing = self.coordinator.roster.missing
         if line := self._rollcall.line(missing, self.coordinator.reasons, now):

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from muster.channel.roster import name_some
+from muster.channel.roster import missing_and_why
 
 _QUIET_S = 1.0
 """Hosts that start together come one after the other: a line for each would be noise."""
 
-SILENT = "has not called"
 UNKNOWN = "its name does not resolve"
 
 
@@ -25,7 +24,7 @@ class RollCall:
         self._total = total
         self._began = now
         self._next = now + _QUIET_S
-        self._said: object = None
+        self._said = ""
 
     def next_due(self) -> float:
         """When to ask again."""
@@ -45,10 +44,9 @@ class RollCall:
         if now < self._next:
             return ""
         self._next = now + _QUIET_S
-        state = [(name, reasons.get(name, SILENT)) for name in missing]
+        state = missing_and_why(missing, reasons)
         if state == self._said:
             return ""
         self._said = state
-        named = name_some([f"{name} ({why})" for name, why in state])
         here = self._total - len(missing)
-        return f"{here} of {self._total} hosts after {waited:.0f} s, missing: {named}"
+        return f"{here} of {self._total} hosts after {waited:.0f} s, missing: {state}"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from muster.channel.agreement import HostFacts
 from muster.model import Cause
 
+SILENT = "has not called"
+"""What is known of a missing host at least."""
 NAMED = 4
 """Hosts that a text names; a job may have 500."""
 
@@ -99,3 +101,18 @@ def name_some(names: Sequence[str]) -> str:
     """`algo-1, algo-2 and 14 more`."""
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     return ", ".join(names[:NAMED]) + more
+
+
+def missing_and_why(missing: Sequence[str], reasons: Mapping[str, str]) -> str:
+    """`algo-2, algo-3 (has not called); algo-7 (its name does not resolve)`.
+
+    Args:
+        missing: hosts, in order.
+        reasons: why they are not here, where that is known.
+    """
+    alike: dict[str, list[str]] = {}
+    for name in missing:
+        alike.setdefault(reasons.get(name, SILENT), []).append(name)
+    # The rare reason says more than that of hundreds.
+    parts = sorted(alike.items(), key=lambda item: len(item[1]))
+    return "; ".join(f"{name_some(names)} ({why})" for why, names in parts[:NAMED])
