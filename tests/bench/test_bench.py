@@ -8,12 +8,12 @@ import sys
 
 import pytest
 from engine import IMAGE, docker
-from tooling.bench import command, containers, page, parts, peer
+from tooling.bench import command, containers, failures, page, parts, peer
 from tooling.bench.results import Machine, Measurement, Results, as_json
 from tooling.bench.targets import TABLE, verdicts
 from tooling.machine import ScriptError
 
-SETUP = parts.Setup(containers.Images(IMAGE, ""), rounds=2, lines=100, after=100)
+SETUP = parts.Setup(containers.Images(IMAGE, ""), rounds=2, lines=100, after=100, hosts=70, idle=1)
 
 
 def results(*measurements: Measurement, **other) -> Results:
@@ -179,13 +179,29 @@ def test_containers_are_measured_and_go():
         assert named == ""
 
 
+def test_many_hosts_are_simulated():
+    """Their roll call and their idle channel give figures."""
+    found = parts.channel("muster", SETUP)
+    assert 0 < found["rollcall_small"] < 30
+    assert 0 < found["rollcall"] < 30
+    assert found["idle_memory"] > 5
+    assert 0 < found["idle_share"] < 100
+
+
+@pytest.mark.docker
+def test_a_failures_time_is_measured():
+    """Muster ends both hosts long before the watch does."""
+    assert 0 < failures.seconds_to_end("muster", SETUP.images, failures.rank_raises) < 20
+
+
 def test_without_an_engine_the_parts_in_containers_are_named(monkeypatch):
     """A machine that has no Docker measures the rest, and that is no failure."""
     monkeypatch.setattr(command.engine, "missing", lambda: ["engine"])
     absences = command.prepare("any", with_peer=True)
     wanted = [one for one in parts.table(SETUP) if one.containers]
     found = command.measure(SETUP, wanted, absences)
-    assert set(found.skipped) == {"part job", "part lines", "part error", "part memory"}
+    assert set(found.skipped) == {f"part {one.name}" for one in wanted}
+    assert len(wanted) == 5
     assert found.failed == {}
 
 

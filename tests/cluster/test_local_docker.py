@@ -109,7 +109,7 @@ def test_a_failing_container_ends_the_job_with_its_status_and_reason(start, tmp_
     out, err = process.communicate(timeout=60)
     assert process.returncode == 33, out + err
     assert "rank 1: the script ended with status 33" in table_of(out)
-    assert "ended because another host had failed" in table_of(out)
+    assert "ended because of algo-2" in table_of(out)
     (failure,) = tmp_path.glob("muster-out/*/algo-2/output/failure")
     assert failure.read_text().splitlines()[1] == "muster kind=user host=algo-2 rank=1 status=33"
     assert left(job_of(tmp_path)) == []

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, event, example, given, settings
 from hypothesis import strategies as st
 
 import muster.train
+from muster.channel.opening import alone
 from muster.model import Outcome, Plan
 from muster.plan.reserved import TABLE
 
@@ -189,6 +190,12 @@ def end(base, capfd, monkeypatch):
         return Outcome(0)
 
     monkeypatch.setattr(muster.train, "launch", launch)
+    # The other hosts will not come.
+    monkeypatch.setattr(
+        muster.train,
+        "open_meeting",
+        lambda _, host, __, settings, inbox: alone(host, settings, inbox),
+    )
     # What a run changes for its whole process.
     monkeypatch.setattr("muster.log._name", "muster")
     monkeypatch.setattr("muster.mask._on", True)

@@ -133,7 +133,6 @@ class _Run:
             host, hosts = place
             identity = settings.job_arn or settings.job_name or "local"
             self.meeting = open_meeting(identity, host, hosts, settings, Inbox())
-            self.meeting.peer.join(None)
 
     def _enter(self, stage: Kind) -> None:
         now = time.monotonic()

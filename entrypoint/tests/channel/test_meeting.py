@@ -132,6 +132,8 @@ def test_a_failure_here_waits_for_the_jobs_verdict(line, meeting):
     line.say("verdict", cause=pack_cause(BAD))
     mine = failure("later", "algo-1", time=101.0, status=70)
     judged = meeting.conclude(Outcome(70, mine))
+    # Without facts: it had failed before the roll call.
+    assert line.told[0] == {"type": "join", "facts": None}
     assert line.told[-1] == {"type": "over", "cause": pack_cause(mine)}
     assert (judged.status, judged.cause) == (1, BAD)
 
@@ -140,7 +142,7 @@ def test_a_stop_here_is_told_first(line, meeting):
     """The others are to stop now, not when this host is over."""
     line.say("verdict", cause=pack_cause(BAD))
     meeting.conclude(Outcome(143, failure("stopped", "algo-1", time=1.0), stop_signal=15))
-    assert [message["type"] for message in line.told] == ["stop", "over"]
+    assert [message["type"] for message in line.told] == ["join", "stop", "over"]
 
 
 def test_nobody_to_ask_is_no_reason_to_wait(meeting, monkeypatch):

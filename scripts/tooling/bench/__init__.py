@@ -4,6 +4,7 @@
 - parts.py: what is measured, for whom, in which order
 - containers.py: jobs in containers
 - processes.py: jobs without a container
+- failures.py: what happens to a host, and how long the job lives on
 - peer.py: the image with AWS's toolkit; peer/ holds its Dockerfile and pins
 - facts.py: the machine and the versions
 - results.py: the figures, their medians and ratios, JSON

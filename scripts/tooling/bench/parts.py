@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from tooling.bench import processes
+from tooling.bench import failures, processes
 from tooling.bench.containers import CODE, FOLDER, Images, Job, cluster
 from tooling.bench.results import CONTENDERS, Measurement
 from tooling.machine import ScriptError, say
@@ -15,6 +16,7 @@ from tooling.machine import ScriptError, say
 FIRST_LINE = b"bench: first line"
 WARNING = "a warning that was handled: ValueError"
 RANKS = 2
+SMALL = 64
 MB = 1e6
 
 
@@ -27,6 +29,10 @@ class Setup:
     lines: int
     after: int
     """Lines after one that says ValueError."""
+    hosts: int = 512
+    """Of the large roll call."""
+    idle: float = 60.0
+    """Seconds for which its channel is then watched."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +45,10 @@ class Part:
     unit: str
     measure: Callable[[str, Setup], dict[str, float]]
     containers: bool = False
+    units: Mapping[str, str] = field(default_factory=dict)
+    """Of figures that have another one."""
+    most: int = sys.maxsize
+    """Rounds at most: for what takes long, and differs by more than chance."""
 
 
 def two_hosts(name: str, setup: Setup) -> dict[str, float]:
@@ -108,6 +118,26 @@ def memory_local(name: str, _: Setup) -> dict[str, float]:
     return sizes(processes.processes_of(name, RANKS), "_local")
 
 
+def failures_told(name: str, setup: Setup) -> dict[str, float]:
+    """Let something happen to one of two hosts. Raises ScriptError. Effects: containers."""
+    faults = {"rank_raises": failures.rank_raises, "host_killed": failures.host_is_killed}
+    return {
+        key: failures.seconds_to_end(name, setup.images, fault) for key, fault in faults.items()
+    }
+
+
+def channel(_: str, setup: Setup) -> dict[str, float]:
+    """Call the roll of many simulated hosts, and hold their channel. Raises ScriptError. Effects: processes."""
+    small = processes.roll_call(SMALL, 0)
+    large = processes.roll_call(setup.hosts, setup.idle)
+    return {
+        "rollcall_small": small["seconds"],
+        "rollcall": large["seconds"],
+        "idle_memory": large["memory"],
+        "idle_share": large["share"],
+    }
+
+
 def _memory_titles(suffix: str, where: str) -> dict[str, str]:
     return {
         f"harness{suffix}": f"Memory of the harness, {where}: resident",
@@ -127,6 +157,17 @@ def table(setup: Setup) -> tuple[Part, ...]:
     log = {"lines": f"{setup.lines:,} log lines: {writer}"}
     error = {"lines_after_error": f"{setup.after:,} log lines after one with ValueError: {writer}"}
     pipe = {"lines_pipe": f"{setup.lines:,} lines into a pipe, no container: {writer}"}
+    told = {
+        "rank_raises": "2 hosts, a rank raises while the other sleeps: until both have ended",
+        "host_killed": "2 hosts, the second is killed: until the first has ended",
+    }
+    roll = {
+        "rollcall_small": f"Roll call of {SMALL} simulated hosts",
+        "rollcall": f"Roll call of {setup.hosts} simulated hosts",
+        "idle_memory": f"Then {setup.idle:.0f} s of heartbeats: the leader's resident memory",
+        "idle_share": f"Then {setup.idle:.0f} s of heartbeats: the leader's share of a core",
+    }
+    units = {"idle_memory": "MB", "idle_share": "%"}
     held = _memory_titles("", "in a container")
     held_local = _memory_titles("_local", "no container")
     three, four = ("bare", "muster", "peer"), tuple(CONTENDERS)
@@ -136,6 +177,8 @@ def table(setup: Setup) -> tuple[Part, ...]:
         Part("lines", four, log, "s", lines, containers=True),
         Part("error", three, error, "s", lines_after_error, containers=True),
         Part("pipe", four[:3], pipe, "s", lines_pipe),
+        Part("failure", three, told, "s", failures_told, containers=True, most=1),
+        Part("channel", ("muster",), roll, "s", channel, units=units),
         Part("memory", three[1:], held, "MB", memory, containers=True),
         Part("memory-local", ("muster",), held_local, "MB", memory_local),
     )
@@ -152,7 +195,7 @@ def run(
     names = [name for name in part.contenders if name not in set(absent)]
     runs: dict[str, list[dict[str, float]]] = {name: [] for name in names}
     failed: dict[str, str] = {}
-    for number in range(setup.rounds):
+    for number in range(min(setup.rounds, part.most)):
         for name in [name for name in names if name not in failed]:
             try:
                 runs[name].append(part.measure(name, setup))
@@ -161,7 +204,9 @@ def run(
                 say(f"bench: {part.name}: {name} could not be run: {error}")
                 continue
             figures = ", ".join(f"{key} {value:.2f}" for key, value in runs[name][-1].items())
-            say(f"bench: {part.name} {number + 1}/{setup.rounds} {name}: {figures} {part.unit}")
+            say(
+                f"bench: {part.name} {number + 1}/{min(setup.rounds, part.most)} {name}: {figures} {part.unit}"
+            )
     good = {name: found for name, found in runs.items() if found and name not in failed}
     return [_measurement(part, key, good) for key in part.titles], failed
 
@@ -170,4 +215,4 @@ def _measurement(part: Part, key: str, runs: Mapping[str, list[dict[str, float]]
     samples = {
         name: tuple(one[key] for one in found) for name, found in runs.items() if key in found[0]
     }
-    return Measurement(key, part.titles[key], part.unit, samples)
+    return Measurement(key, part.titles[key], part.units.get(key, part.unit), samples)

@@ -147,3 +147,26 @@ def processes_of(name: str, ranks: int) -> list[dict[str, object]]:
         job.wait()
         found: list[dict[str, object]] = json.loads(done.stdout)
         return found
+
+
+def roll_call(hosts: int, idle: float) -> dict[str, float]:
+    """Return what jobs/rollcall.py prints of so many simulated hosts. Raises ScriptError. Effects: two processes."""
+    script, port = str(JOBS / "rollcall.py"), str(free_port())
+    leading = [sys.executable, script, "leader", port, str(hosts), str(idle)]
+    calling = [sys.executable, script, "members", port, str(hosts)]
+    with subprocess.Popen(leading, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as leader:
+        try:
+            for _ in leader.stdout or ():
+                break  # It listens now.
+            done = subprocess.run(
+                calling, capture_output=True, text=True, timeout=LIMIT_S + idle, check=False
+            )
+            said, errors = leader.communicate(timeout=LIMIT_S)
+        except subprocess.TimeoutExpired:
+            raise ScriptError(f"{hosts} hosts took longer than {LIMIT_S:.0f} s") from None
+        finally:
+            leader.kill()
+    if leader.returncode != 0 or not done.stdout:
+        raise ScriptError(f"{hosts} hosts did not meet: {(errors.decode() + done.stderr)[-500:]}")
+    found: dict[str, float] = json.loads(said.splitlines()[-1])
+    return {**found, **json.loads(done.stdout.splitlines()[-1])}

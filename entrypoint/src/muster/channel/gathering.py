@@ -26,12 +26,13 @@ def gather(meeting: Meeting, job: Job, settings: Settings, facts: Facts) -> Fact
         PlanError: the job's own description makes no sense.
     """
     topology = make_topology(job, settings)
-    world = make_groups(job).world
+    # With MUSTER_EXEC=1 this host meets none of the others.
+    here = (job.current_host,)
     image, torch = _image()
     welcome = meeting.gather(
         HostFacts(
-            hosts=job.hosts,
-            world=world,
+            hosts=job.hosts if meeting.several else here,
+            world=make_groups(job).world if meeting.several else here,
             group=job.group,
             nproc=topology.nproc,
             muster=__version__,
@@ -41,6 +42,8 @@ def gather(meeting: Meeting, job: Job, settings: Settings, facts: Facts) -> Fact
             master_port=facts.master_port,
         )
     )
+    if not meeting.several:
+        return facts
     return dataclasses.replace(facts, master_port=welcome.master_port, nprocs=welcome.nprocs)
 
 

@@ -71,7 +71,7 @@ class Meeting:
         self.verdict: Message | None = None
         self._host = host
         self.several = several
-        self._let_go = False
+        self._joined = self._let_go = False
         if several:
             inbox.open()
 
@@ -82,6 +82,7 @@ class Meeting:
             JobEnded: a host is missing, has failed, or describes another job.
             StopRequested: a host was asked to stop.
         """
+        self._joined = True
         self.peer.join(facts)
         welcome = self._wait_for("welcome")
         return Welcome(int(welcome["master_port"]), tuple(int(n) for n in welcome["nprocs"]))
@@ -125,6 +126,10 @@ class Meeting:
 
     def conclude(self, outcome: Outcome) -> Outcome:
         """The job's outcome, after this host's own before its ranks began."""
+        if not self._joined:
+            # It failed before it could say what it knows of the job.
+            self._joined = True
+            self.peer.join(None)
         if self.verdict is None and not self._let_go:
             if outcome.stop_signal:
                 self.peer.tell({"type": "stop", "signum": outcome.stop_signal})
