@@ -273,8 +273,8 @@ def test_a_taken_port_of_the_ranks_is_got_round(tmp_path, code):
         assert "port 7777 is taken: the ranks meet at another one" in first.output
 
 
-# Loaded by every Python of the container, the harness's and the rank's.
-SKEW = "import time; time.time = lambda now=time.time: now() - 30\n"
+# Loaded by every Python of the container, the harness's and the rank's; maybe twice.
+SKEW = "import time; time.time = vars(time).setdefault('late', lambda now=time.time: now() - 30)\n"
 
 
 def test_clocks_that_differ_do_not_decide(tmp_path, code):

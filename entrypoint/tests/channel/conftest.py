@@ -27,6 +27,7 @@ def facts(*hosts: str, **changes: Any) -> HostFacts:
         "image": "ddp-cpu 123",
         "torch": "2.13.0",
         "interface": "eth0",
+        "address": "",
         "master_port": 7777,
     }
     return HostFacts(**(values | changes))

@@ -196,9 +196,22 @@ def test_a_stop_in_the_roll_call_waits_for_nobody(hosts):
     job.over("algo-1", 3.0, stopped)
     job.over("algo-2", 3.1, dataclasses.replace(stopped, host="algo-2", time=100.1))
     assert job.verdict("algo-2").status == 143
-    for name in TWO:
-        job.say(name, "reported", 3.2)
-    assert job.kinds("algo-2")[-1] == "leave"
+    job.say("algo-1", "reported", 3.2)
+    # One that comes now is told so too.
+    job.join("algo-3", now=3.3)
+    assert job.verdict("algo-3").status == 143
+    for name in ("algo-2", "algo-3"):
+        job.say(name, "reported", 3.4)
+    assert [job.kinds(name)[-1] for name in job.names] == ["leave"] * 3
+
+
+def test_a_host_that_comes_into_a_stop_is_stopped(hosts):
+    """It has missed the others' stop, and gets its own."""
+    job = hosts(*TWO)
+    job.join("algo-1")
+    job.say("algo-1", "stop", 3.0, signum=15)
+    job.join("algo-2", now=3.1)
+    assert job.kinds("algo-2") == ["stop"]
 
 
 @pytest.mark.parametrize(

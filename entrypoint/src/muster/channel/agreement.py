@@ -28,6 +28,8 @@ class HostFacts:
     torch: str
     """The version that the script will find; empty when that isn't known."""
     interface: str
+    address: str
+    """Of that interface; empty when there is none."""
     master_port: int
     """The port on which the ranks could meet, if this host leads the world."""
 

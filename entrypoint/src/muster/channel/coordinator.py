@@ -76,7 +76,7 @@ class Coordinator:
         self._began = now
         self._limits = limits
         self._due: dict[str, float] = {"rollcall": now + limits.rollcall}
-        self._stopping = False
+        self._stop: Message | None = None
         self._now = now
 
     def hear(self, name: str, message: Message, now: float) -> None:
@@ -113,8 +113,11 @@ class Coordinator:
         self._now = now
         host = self.roster[name]
         host.joined, host.facts, host.offset = True, facts, offset
+        host.forgotten = False
         if self.verdict is not None:
             self._send(name, self.verdict)
+        elif self._stop is not None:
+            self._send(name, self._stop)
         elif not self.roster.missing and all(other.facts for other in self.roster):
             self._agree()
 
@@ -193,18 +196,18 @@ class Coordinator:
 
     def _on_stop(self, host: HostState, message: Message) -> None:
         number = int(msg.number(message, "signum"))
-        if self._stopping or self.verdict is not None:
+        if self._stop or self.verdict is not None:
             return
         # From here on each host ends in its own time, and has the longer one for it.
-        self._stopping = True
+        self._stop = {"type": "stop", "signum": number, "host": host.name}
         self._due = {}
         self._forget_missing()
-        self._send_all({"type": "stop", "signum": number, "host": host.name}, but=host.name)
+        self._send_all(self._stop, but=host.name)
 
     def _on_ranks(self, host: HostState, message: Message) -> None:
         host.done = int(msg.number(message, "done"))
         host.living = int(msg.number(message, "living"))
-        if not self._limits.straggle or self._stopping or self.verdict is not None:
+        if not self._limits.straggle or self._stop or self.verdict is not None:
             return
         self._due.pop("straggle", None)
         self._due.pop("stalled", None)
@@ -237,7 +240,8 @@ class Coordinator:
         self._conclude_for(
             "rollcall",
             f"{counted}, missing: {missing_and_why(absent, self.reasons)}",
-            "The missing hosts' own logs say more. MUSTER_ROLLCALL_S is how long they may take.",
+            "The missing hosts' own logs say more. The job's security group must allow all TCP "
+            "between its hosts. MUSTER_ROLLCALL_S is how long they may take.",
         )
 
     def _ask_for_stacks(self) -> None:
@@ -258,7 +262,7 @@ class Coordinator:
         """The verdict comes when all are over, or an earlier cause has had its time to come."""
         if self.roster.all_gone:
             self._conclude_by_root()
-        elif cause and not self._stopping:
+        elif cause and not self._stop:
             patience = self._limits.echo if cause.echo or cause.asked else self._limits.settle
             self._due["settle"] = min(self._due.get("settle", float("inf")), self._now + patience)
 
@@ -270,7 +274,7 @@ class Coordinator:
         self.verdict = {"type": "verdict", "cause": msg.pack_cause(cause)}
         self.phase = Phase.END
         self._due = {"ending": self._now + self._limits.ending}
-        if self._stopping or (cause and cause.kind == "signal"):
+        if self._stop or (cause and cause.kind == "signal"):
             self._forget_missing()
         self._send_all(self.verdict)
         self._leave_when_all_reported()
@@ -278,7 +282,7 @@ class Coordinator:
     def _forget_missing(self) -> None:
         """Nobody waits any more for hosts that have not come yet."""
         for name in self.roster.missing:
-            self.roster[name].lost = True
+            self.roster[name].forgotten = True
 
     def _leave_when_all_reported(self) -> None:
         if self.phase is Phase.END and self.roster.all_reported:

@@ -12,6 +12,7 @@ from muster import __version__
 from muster.channel.agreement import HostFacts
 from muster.channel.meeting import Meeting
 from muster.contract.groups import make_groups
+from muster.contract.machine import address_of
 from muster.model import Job
 from muster.plan.facts import Facts
 from muster.plan.topology import make_topology
@@ -39,6 +40,7 @@ def gather(meeting: Meeting, job: Job, settings: Settings, facts: Facts) -> Fact
             image=image,
             torch=torch,
             interface=job.interface,
+            address=address_of(job.interface) if job.interface else "",
             master_port=facts.master_port,
         )
     )

@@ -66,6 +66,7 @@ class Leader(Alone):
         super().__init__(host, coordinator)
         self.key = key
         now = time.monotonic()
+        self._known = {each.name for each in coordinator.roster}
         self._listener = listener
         self._resolver = resolver
         self._rules = rules
@@ -156,10 +157,6 @@ class Leader(Alone):
     def forget(self, caller: Caller) -> None:
         self._callers.pop(caller, None)
 
-    @property
-    def _known(self) -> set[str]:
-        return {host.name for host in self.coordinator.roster}
-
     def _accept(self) -> None:
         while True:
             try:
@@ -201,6 +198,7 @@ class Leader(Alone):
                 if message.get("type") == "join":
                     facts = message.get("facts")
                     known = None if facts is None else HostFacts.unpack(facts)
+                    self._compare_addresses(host, known)
                     self.coordinator.join(host, known, offset, now)
                 else:
                     self.coordinator.hear(host, message, now)
@@ -209,6 +207,12 @@ class Leader(Alone):
         except WireError as error:
             self._lose(host, f"it sent {error}")
         self.deliver()
+
+    def _compare_addresses(self, host: str, facts: HostFacts | None) -> None:
+        """Two networks are no error: the ranks may have one of their own. But it explains much."""
+        seen = self._addresses[host]
+        if facts and facts.address not in ("", seen) and not seen.startswith("127."):
+            say(f"{host} calls from {seen}; its {facts.interface} has {facts.address}")
 
     def _lose(self, host: str, how: str) -> None:
         session = self._sessions.pop(host)

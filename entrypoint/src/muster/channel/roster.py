@@ -25,6 +25,8 @@ class HostState:
     """Whether its ranks are, or it has failed before it had any."""
     reported: bool = False
     lost: bool = False
+    forgotten: bool = False
+    """Whether nobody waits for it any more; it may still come, and is then told so."""
     offset: float = 0.0
     """Seconds that its clock is ahead of the leader's."""
     facts: HostFacts | None = None
@@ -70,11 +72,11 @@ class Roster:
     @property
     def all_gone(self) -> bool:
         """Whether nothing more can come of any before the verdict."""
-        return all(host.over or host.lost for host in self)
+        return all(host.over or host.lost or host.forgotten for host in self)
 
     @property
     def all_reported(self) -> bool:
-        return all(host.reported or host.lost for host in self)
+        return all(host.reported or host.lost or host.forgotten for host in self)
 
     def facts(self) -> dict[str, HostFacts]:
         """The facts of those that have told them."""

@@ -42,7 +42,7 @@ def names(count: int) -> list[str]:
 def facts(hosts: list[str]) -> HostFacts:
     """Return what each of them tells. Pure."""
     every = tuple(hosts)
-    return HostFacts(every, every, "group", 8, "0.1.0", "ddp-cpu", "2.13.0", "eth0", 7777)
+    return HostFacts(every, every, "group", 8, "0.1.0", "ddp-cpu", "2.13.0", "eth0", "", 7777)
 
 
 def has(peer: Peer, kind: str) -> bool:
