@@ -31,8 +31,8 @@ test: dev lint ## Engine, images and every test; tests that need what is missing
 	 else echo "no Docker engine: the tests that need one are skipped, see below"; fi
 	$(BIN)/pytest -n $(WORKERS) $(PYTEST)
 
-test-full: ## The same with many more generated inputs
-	$(MAKE) test PYTEST="--hypothesis-profile=full $(PYTEST)"
+test-full: ## The same with many more generated inputs, and every fault of a host under every launcher
+	MUSTER_TEST_FULL=1 $(MAKE) test PYTEST="--hypothesis-profile=full $(PYTEST)"
 
 lint: dev ## Style, types, the direction of imports, Dockerfiles, shell
 	$(BIN)/ruff check .
