@@ -11,7 +11,7 @@ docs/channel.md says what this protects from, and from what not.
 from __future__ import annotations
 
 import contextlib
-import secrets
+import os
 import selectors
 import socket
 import time
@@ -64,7 +64,7 @@ class Caller:
         """Its name may come from its address: now it has to know the key."""
         if self._sock.fileno() < 0:
             return
-        nonce, key = secrets.token_hex(NONCE_BYTES), self._gate.key
+        nonce, key = os.urandom(NONCE_BYTES).hex(), self._gate.key
         self._gate.selector.unregister(self._sock)
         shown = proof(key, self.host, self._nonce, nonce)
         if not self._say({"muster": PROTOCOL, "nonce": nonce, "proof": shown}):

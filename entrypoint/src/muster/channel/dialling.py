@@ -6,7 +6,6 @@ import contextlib
 import errno
 import hmac
 import os
-import secrets
 import selectors
 import socket
 import time
@@ -67,7 +66,7 @@ class Call:
         self._selector = selector
         self._entered = entered
         self._failed = failed
-        self._nonce = secrets.token_hex(NONCE_BYTES)
+        self._nonce = os.urandom(NONCE_BYTES).hex()
         self._line = Line(PLAIN_LIMIT)
         self._connected = False
         self._session: Session | None = None
