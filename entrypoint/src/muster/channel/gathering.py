@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
 import os
 import sys
@@ -29,7 +28,7 @@ def gather(meeting: Meeting, job: Job, settings: Settings, facts: Facts) -> Fact
     topology = make_topology(job, settings)
     # With MUSTER_EXEC=1 this host meets none of the others.
     here = (job.current_host,)
-    image, torch = _image()
+    image, torch = _image() if meeting.several else ("", "")
     welcome = meeting.gather(
         HostFacts(
             hosts=job.hosts if meeting.several else here,
@@ -54,6 +53,8 @@ def _image(folder: str = sys.prefix) -> tuple[str, str]:
     try:
         with open(os.path.join(folder, "manifest.json"), "rb") as file:
             raw = file.read()
+        import hashlib  # noqa: PLC0415  (3 MB that a job of one host does not need)
+
         manifest = json.loads(raw)
         digest = hashlib.sha256(raw).hexdigest()[:12]
         return f"{manifest['image']}-{manifest['device']} {digest}", manifest["versions"]["torch"]
