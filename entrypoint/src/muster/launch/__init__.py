@@ -1,4 +1,4 @@
-"""Stage 4: runs a plan and watches it until every rank on this host is over.
+"""Stage 5: runs a plan and watches it until every rank on this host is over.
 
     shim.py        the parent of each rank: `muster-rank -- python train.py`
     protocol.py    what the shim and the harness say to each other

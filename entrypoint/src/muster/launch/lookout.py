@@ -47,9 +47,11 @@ class Lookout:
     def look(self) -> bool:
         """Whether a rank was found that has been stopped for too long. True once."""
         now = time.monotonic()
-        if now < self._next_look or self.frozen:
+        if now < self._next_look:
             return False
         self._next_look = now + _LOOK_S
+        if self.frozen:
+            return False
         stopped = [rank.rank for rank in self._ranks.living if is_frozen(rank)]
         self._since = {number: self._since.get(number, now) for number in stopped}
         over = [(n, since) for n, since in self._since.items() if now - since >= self._patience]

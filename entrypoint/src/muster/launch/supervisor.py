@@ -113,7 +113,7 @@ class Supervisor:
     def _patience(self) -> float:
         pending = [self._settled_at if not self._ending else self._kill_at]
         pending.append(self.lookout.next_due())
-        if self._meeting.several and self._told_cause:
+        if self._told_cause and self._tells_failures:
             pending.append(self._told_at + _RETELL_S)
         return max(0.0, min(at for at in pending if at is not None) - time.monotonic())
 
@@ -207,6 +207,11 @@ class Supervisor:
                 say(f"{cause.headline} ({cause.host}): ending the ranks" if cause else "ending")
             self._end_all(signal.SIGTERM, self._limits.abort_grace)
 
+    @property
+    def _tells_failures(self) -> bool:
+        """Whether a failure here is news to somebody: after a stop or a verdict it is not."""
+        return self._meeting.several and not self.stop_signal and self._meeting.verdict is None
+
     def _report(self, account: Callable[[], Outcome]) -> None:
         """Tells the leader what is new of this host's ranks."""
         living = len(self._ranks.living)
@@ -214,7 +219,7 @@ class Supervisor:
         if counts != self._told_counts and len(self._ranks.all) >= self._limits.expected:
             self._told_counts = counts
             self._meeting.peer.tell({"type": "ranks", "done": counts[0], "living": living})
-        if not self._meeting.several or self.stop_signal or self._meeting.verdict:
+        if not self._tells_failures:
             return
         now = time.monotonic()
         if any(rank.code for rank in self._ranks.all) and now >= self._told_at + _RETELL_S:
