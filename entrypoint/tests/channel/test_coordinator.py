@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muster.channel.coordinator import Phase
+from muster.channel.verdict import root_cause
 from muster.channel.wire import WireError
 
 from .conftest import LIMITS, Hosts, facts, failure
@@ -260,6 +261,36 @@ def test_hosts_with_different_launchers_do_not_start(hosts):
     )
 
 
+def test_nobody_goes_when_a_host_is_lost_already(hosts):
+    """A host that was ready and is gone does not become part of the job again."""
+    job = hosts("algo-1", "algo-2", "algo-3")
+    job.join()
+    job.say("algo-3", "ready", 1.0, launcher="torchrun")
+    job.lose("algo-3", 1.1, since=100.0)
+    for name in TWO:
+        job.say(name, "ready", 1.5, launcher="torchrun")
+    job.tick(2.1)
+    assert job.kinds("algo-1") == ["welcome", "verdict"]
+    assert job.verdict("algo-1").host == "algo-3"
+
+
+def test_a_host_that_does_not_know_its_name_has_one(hosts):
+    """A contract that can't be read leaves the cause without a host: the leader knows whose it is."""
+    job = hosts(*TWO)
+    job.join("algo-1")
+    job.coordinator.join("algo-2", None, 0.0, 1.0)
+    job.over("algo-2", 1.0, failure("no JSON", "-", time=100.0, kind="contract", status=70))
+    job.tick(2.0)
+    assert job.verdict("algo-1").host == "algo-2"
+
+
+def test_an_unknown_time_is_not_the_earliest():
+    """A cause without a time comes after those that have one."""
+    known, unknown = failure("known", "algo-1", time=100.0), failure("unknown", "algo-2", time=0.0)
+    assert root_cause([unknown, known]) == known
+    assert root_cause([unknown]) == unknown
+
+
 def test_last_ranks_that_never_end_have_a_name(hosts):
     """Some time after the last good end the rest are asked for their stacks, and ended."""
     job = hosts(*TWO)
@@ -314,6 +345,7 @@ def test_ranks_that_end_in_time_are_no_stragglers(hosts):
         {"type": "stop"},
         {"type": "stop", "signum": "15"},
         {"type": "ranks", "done": float("nan"), "living": 1},
+        {"type": "ranks", "done": 10**400, "living": 1},
         {"type": "stacks", "rank": None, "text": ""},
         {"type": "ready"},
     ],
@@ -341,7 +373,7 @@ causes = st.builds(
         "echo": echo,
         "status": status,
     },
-    st.floats(0, 100),
+    st.floats(1, 100),
     st.booleans(),
     st.booleans(),
     st.integers(1, 255),

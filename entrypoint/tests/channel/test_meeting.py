@@ -64,7 +64,7 @@ def line() -> Iterator[Line]:
 @pytest.fixture
 def meeting(line: Line) -> Meeting:
     """Return a meeting of two hosts, of which the line has the other."""
-    return Meeting("algo-1", line, Inbox(), several=True)
+    return Meeting("algo-1", line, Inbox(), several=True, patience=20)
 
 
 def interrupt(number: int = signal.SIGTERM) -> None:
@@ -146,12 +146,13 @@ def test_a_stop_here_is_told_first(line, meeting):
 
 
 def test_nobody_to_ask_is_no_reason_to_wait(meeting, monkeypatch):
-    """A host that is stopped before it was let in ends at once, as it is."""
+    """A host that is stopped before it was let in ends soon, as it is; a second signal ends it."""
     monkeypatch.setattr(Line, "joined", False)
     outcome = Outcome(143, failure("stopped", "algo-1", time=1.0), stop_signal=15)
     began = time.monotonic()
+    interrupt()
     assert meeting.conclude(outcome) == outcome
-    assert time.monotonic() - began < 0.5
+    assert time.monotonic() - began < 1
 
 
 def test_hosts_leave_together(line, meeting):

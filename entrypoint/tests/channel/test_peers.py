@@ -9,9 +9,11 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
+from muster.channel import dialling
 from muster.channel.coordinator import Coordinator, Limits
 from muster.channel.key import job_key
 from muster.channel.leader import Leader, Rules, listen
@@ -326,6 +328,57 @@ def test_a_frame_can_not_be_sent_again(net):
     assert "a frame with a wrong signature" in job.verdict("algo-1").headline
 
 
+@pytest.mark.parametrize(
+    "frame",
+    [
+        {"type": "ranks", "done": 10**400, "living": 1},
+        {"type": "failed", "cause": {"headline": "x"}},
+        {"type": "join", "facts": {"hosts": 1}},
+        {"type": ["over"]},
+        {},
+    ],
+)
+def test_nonsense_of_a_host_ends_the_host_and_not_the_harness(net, frame):
+    """What an admitted host sends is not believed either: it counts as lost."""
+    job = net(2)
+    job.join()
+    job.until_all_have("welcome")
+    job.peers["algo-2"]._session.send(frame)
+    job.until_all_have("verdict")
+    assert job.verdict("algo-1").headline.startswith("host algo-2 was lost: it sent ")
+
+
+def test_what_comes_after_a_connection_has_broken_is_left(net):
+    """Two events of one turn: the first one's answer finds the other host gone."""
+    job = net(3)
+    job.join()
+    job.until_all_have("welcome")
+    session = job.leader._sessions["algo-3"]
+    job.leader._lose("algo-3", "x")
+    session._event()
+    job.leader._hear("algo-3", 0.0)
+    job.until_all_have("verdict", "algo-1", "algo-2")
+
+
+@pytest.mark.parametrize("how", ["no-socket", "no-route"])
+def test_a_call_that_can_not_be_made_is_made_again(net, monkeypatch, how):
+    """Without a socket, or a route, there is a reason, one call at a time, and another try."""
+    job = net(2)
+    member = job.member("algo-2")
+    with monkeypatch.context() as patched:
+        if how == "no-socket":
+            refused = OSError(97, "Address family not supported by protocol")
+            patched.setattr(dialling.socket, "socket", Mock(side_effect=refused))
+        else:
+            patched.setattr(dialling, "_IN_PROGRESS", ())
+        member.join(facts(*job.names))
+        job.until(lambda: member._tries > 2)
+        assert member._call is None
+        assert member._reason.startswith("127.1.0.1:")
+    job.join("algo-1")
+    job.until_all_have("welcome")
+
+
 def test_random_bytes_do_nothing(net):
     """Whatever strangers send, they are not let in, and the job goes on."""
     job = net(2)
@@ -341,6 +394,10 @@ def test_random_bytes_do_nothing(net):
         b'{"muster":1}\n',
         b'{"muster":1,"host":7,"nonce":null}\n',
         b'{"muster":1,"host":"algo-2","nonce":"' + b"0" * 3000 + b'"}\n',
+        b'{"muster":1,"host":"algo-2","nonce":"\\ud800"}\n',
+        b'{"muster":1,"host":"\\ud800","nonce":"00"}\n',
+        b'{"muster":1,"host":"algo-2","nonce":"zz"}\n',
+        b'{"muster":' + b"9" * 400 + b',"host":"algo-2","nonce":"00"}\n',
         hello + b"more",
         hello + hello,
         hello[:20],

@@ -20,7 +20,16 @@ from typing import Protocol
 from muster.channel import message as msg
 from muster.channel.key import proof, session_key
 from muster.channel.session import ClosedError, Session
-from muster.channel.wire import PLAIN_LIMIT, PROTOCOL, Line, Message, WireError, dump, load
+from muster.channel.wire import (
+    BAD_INPUT,
+    PLAIN_LIMIT,
+    PROTOCOL,
+    Line,
+    Message,
+    WireError,
+    dump,
+    load,
+)
 
 HANDSHAKE_S = 5.0
 """For the whole handshake, on either side."""
@@ -60,9 +69,14 @@ class Caller:
         sock.settimeout(0)
         gate.selector.register(sock, selectors.EVENT_READ, self._on_plain)
 
+    @property
+    def open(self) -> bool:
+        """Whether it still waits for an answer."""
+        return self._sock.fileno() >= 0
+
     def challenge(self) -> None:
         """Its name may come from its address: now it has to know the key."""
-        if self._sock.fileno() < 0:
+        if not self.open:
             return
         nonce, key = os.urandom(NONCE_BYTES).hex(), self._gate.key
         self._gate.selector.unregister(self._sock)
@@ -82,7 +96,7 @@ class Caller:
 
     def refuse(self, why: str, *, final: bool = False) -> None:
         """Tells it why it may not come in, and whether it is no use to try again."""
-        if self._sock.fileno() >= 0:
+        if self.open:
             self._say({"muster": PROTOCOL, "refused": why, "final": final})
             self.close()
 
@@ -101,7 +115,7 @@ class Caller:
             self._take(self._sock.recv(PLAIN_LIMIT))
         except BlockingIOError:
             return
-        except (OSError, WireError):
+        except (OSError, *BAD_INPUT):
             self.close()
 
     def _take(self, data: bytes) -> None:
@@ -116,7 +130,7 @@ class Caller:
             self.refuse(f"the leader speaks version {PROTOCOL} of the channel", final=True)
             return
         self.host = msg.text(hello, "host", _LONGEST_NAME)
-        self._nonce = msg.text(hello, "nonce", 2 * NONCE_BYTES)
+        self._nonce = msg.hexadecimal(hello, "nonce")
         self._gate.check(self, self.host)
 
     def _on_frame(self) -> None:
@@ -124,7 +138,7 @@ class Caller:
         try:
             messages = self._session.receive()
             offset = self._offset(messages)
-        except (ClosedError, WireError):
+        except (ClosedError, *BAD_INPUT):
             self.close()
             return
         if offset is not None:

@@ -118,7 +118,7 @@ class Coordinator:
             self._send(name, self.verdict)
         elif self._stop is not None:
             self._send(name, self._stop)
-        elif not self.roster.missing and all(other.facts for other in self.roster):
+        elif not self.roster.missing and self.roster.all_well:
             self._agree()
 
     def lose(self, name: str, how: str, now: float, since: float) -> None:
@@ -177,7 +177,7 @@ class Coordinator:
 
     def _on_ready(self, host: HostState, message: Message) -> None:
         host.launcher, host.ready = msg.text(message, "launcher", 40), True
-        if self.phase is not Phase.PREPARE or self.roster.unready:
+        if self.phase is not Phase.PREPARE or self.roster.unready or not self.roster.all_well:
             return
         if difference := self.roster.different_launchers():
             remedy = "Set MUSTER_LAUNCHER, or the SDK's `distribution`, alike on all hosts."
@@ -298,7 +298,11 @@ class Coordinator:
         cause = msg.unpack_cause(message.get("cause"))
         if cause is None:
             return None
-        return dataclasses.replace(cause, time=cause.time - host.offset)
+        # A host that could not read its own name is known here all the same.
+        where = host.name if cause.host == "-" else cause.host
+        return dataclasses.replace(
+            cause, host=where, time=cause.time - host.offset if cause.time else 0.0
+        )
 
     def _send(self, name: str, message: Message) -> None:
         host = self.roster[name]

@@ -18,7 +18,7 @@ from muster.channel.admission import HANDSHAKE_S, NONCE_BYTES
 from muster.channel.key import proof, session_key
 from muster.channel.names import Addresses
 from muster.channel.session import ClosedError, Session
-from muster.channel.wire import PLAIN_LIMIT, PROTOCOL, Line, Message, WireError, dump, load
+from muster.channel.wire import BAD_INPUT, PLAIN_LIMIT, PROTOCOL, Line, Message, dump, load
 
 _IN_PROGRESS = (0, errno.EINPROGRESS)
 
@@ -70,18 +70,28 @@ class Call:
         self._line = Line(PLAIN_LIMIT)
         self._connected = False
         self._session: Session | None = None
-        self._sock = socket.socket(socket.AF_INET6 if ":" in leader[0] else socket.AF_INET)
-        self._sock.settimeout(0)
-        _call_from(self._sock, caller.addresses, leader[0])
-        code = self._sock.connect_ex(leader)
-        selector.register(self._sock, selectors.EVENT_WRITE, self._on_connected)
-        if code not in _IN_PROGRESS:
+        self._sock: socket.socket | None = None
+
+    def start(self) -> None:
+        """Calls. May end at once."""
+        family = socket.AF_INET6 if ":" in self._leader[0] else socket.AF_INET
+        try:
+            sock = self._sock = socket.socket(family)
+            sock.settimeout(0)
+            _call_from(sock, self._caller.addresses, self._leader[0])
+            code = sock.connect_ex(self._leader)
+        except OSError as error:
+            self._end(f"{self._place}: {error.strerror}")
+            return
+        if code in _IN_PROGRESS:
+            self._selector.register(sock, selectors.EVENT_WRITE, self._on_connected)
+        else:
             self._end(self._unreachable(code))
 
     def time_out(self) -> None:
         """The deadline has passed."""
         if self._connected:
-            self._end(f"{self._place} took the connection, and did not answer", hopeless=True)
+            self._end(f"{self._place} took the connection, and did not answer")
         else:
             self._end(f"{self._place} does not answer: {_ALLOW}")
 
@@ -89,7 +99,7 @@ class Call:
         """Gives the call up."""
         if self._session:
             self._session.close()
-        elif self._sock.fileno() >= 0:
+        elif self._sock and self._sock.fileno() >= 0:
             with contextlib.suppress(KeyError):
                 self._selector.unregister(self._sock)
             self._sock.close()
@@ -110,6 +120,7 @@ class Call:
         return f"{self._place}: {os.strerror(code)}"
 
     def _on_connected(self) -> None:
+        assert self._sock
         code = self._sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if code:
             self._end(self._unreachable(code))
@@ -123,19 +134,22 @@ class Call:
             self._end(f"{self._place}: {error.strerror}")
 
     def _on_answer(self) -> None:
+        assert self._sock
         try:
             self._take(self._sock.recv(PLAIN_LIMIT))
         except BlockingIOError:
             return
         except OSError as error:
             self._end(f"{self._place}: {error.strerror}")
-        except WireError:
-            self._end(f"{self._place} is no muster, or ended the handshake", hopeless=True)
+        except ClosedError as error:
+            self._end(f"{self._place}: {error}")
+        except BAD_INPUT:
+            self._end(f"{self._place} is no muster", hopeless=True)
 
     def _take(self, data: bytes) -> None:
         lines = self._line.feed(data)
         if not data:
-            raise WireError("it has gone")
+            raise ClosedError("it ended the handshake")
         if lines:
             self._enter(load(lines[0]))
 
@@ -144,12 +158,13 @@ class Call:
             why = msg.text(answer, "refused", 400)
             self._end(f"it refuses this host: {why}", final=answer.get("final") is True)
             return
-        nonce = msg.text(answer, "nonce", 2 * NONCE_BYTES)
+        nonce = msg.hexadecimal(answer, "nonce")
         expected = proof(self._caller.key, self._caller.host, self._nonce, nonce)
-        if not hmac.compare_digest(expected, msg.text(answer, "proof", 64)):
+        if not hmac.compare_digest(expected, msg.hexadecimal(answer, "proof")):
             why = "another job's, or MUSTER_JOB_SECRET is not the same on both hosts"
             self._end(f"{self._place} is the leader of another job: {why}", hopeless=True)
             return
+        assert self._sock
         self._selector.unregister(self._sock)
         key = session_key(self._caller.key, self._caller.host, self._nonce, nonce)
         self._session = Session(self._sock, self._selector, key, "to-leader", self._on_frame)
@@ -162,7 +177,7 @@ class Call:
         assert self._session is not None
         try:
             messages = self._session.receive()
-        except (ClosedError, WireError) as error:
+        except (ClosedError, *BAD_INPUT) as error:
             self._end(f"{self._place}: {error}")
             return
         if messages:

@@ -19,13 +19,17 @@ from muster.channel.peer import Alone
 from muster.channel.rollcall import UNKNOWN, RollCall
 from muster.channel.roster import SILENT
 from muster.channel.session import ClosedError, Session
-from muster.channel.wire import Message, WireError
+from muster.channel.wire import BAD_INPUT, Message
 from muster.errors import RollCallError
 from muster.log import say
 
 _BACKLOG = 1024
 _HALF_OPEN = 64
 """Connections in their handshake beyond one a host. With more, the oldest is dropped."""
+_AT_ONCE = 32
+"""Calls that are taken in one turn: a flood of them must not keep the loop from all else."""
+_FRESH_S = 10.0
+"""How long a refused call is the reason why a host is missing."""
 _LOOK_S = 1.0
 """How often silent hosts and half-open connections are looked for."""
 _SWEEP_S = 2.0
@@ -73,6 +77,7 @@ class Leader(Alone):
         self._callers: dict[Caller, None] = {}
         self._sessions: dict[str, Session] = {}
         self._addresses: dict[str, str] = {}
+        self._refused: dict[str, float] = {}
         self._rollcall: RollCall | None = RollCall(len(coordinator.roster), now)
         self._next_beat = now + rules.beat
         self._next_look = now + _LOOK_S
@@ -95,7 +100,7 @@ class Leader(Alone):
         if self._rollcall and now >= self._next_sweep:
             self._next_sweep = now + _SWEEP_S
             for name in self.coordinator.roster.missing:
-                self._resolver.ask(name, functools.partial(self._note, name))
+                self._resolver.sweep(name, functools.partial(self._note, name))
         self._say_who_is_missing(now)
         super().do_due(now)
 
@@ -158,7 +163,7 @@ class Leader(Alone):
         self._callers.pop(caller, None)
 
     def _accept(self) -> None:
-        while True:
+        for _ in range(_AT_ONCE):
             try:
                 sock, address = self._listener.accept()
             except BlockingIOError:
@@ -167,7 +172,9 @@ class Leader(Alone):
                 self._remark(f"a call could not be taken: {error.strerror}")
                 return
             if len(self._callers) >= len(self.coordinator.roster) + _HALF_OPEN:
-                next(iter(self._callers)).close()
+                # A host of ours greets at once: the oldest that has not is none.
+                silent = (caller for caller in self._callers if not caller.host)
+                next(silent, next(iter(self._callers))).close()
             self._callers[Caller(sock, normalised(address[0]), self)] = None
 
     def _compare(self, caller: Caller, host: str, found: Addresses) -> None:
@@ -177,6 +184,7 @@ class Leader(Alone):
         theirs = ", ".join(found[:4]) or "nothing"
         why = f"called from {caller.address}, but its name resolves to {theirs}"
         self.coordinator.reasons[host] = why
+        self._refused[host] = time.monotonic()
         caller.refuse(f"{host} {why} (MUSTER_ADMIT=secret admits any address)")
 
     def _refuse_second(self, caller: Caller, host: str) -> None:
@@ -191,7 +199,9 @@ class Leader(Alone):
     # Who is here.
 
     def _hear(self, host: str, offset: float) -> None:
-        session = self._sessions[host]
+        session = self._sessions.get(host)
+        if session is None:
+            return
         now = time.monotonic()
         try:
             for message in session.receive():
@@ -204,7 +214,7 @@ class Leader(Alone):
                     self.coordinator.hear(host, message, now)
         except ClosedError as error:
             self._lose(host, str(error))
-        except WireError as error:
+        except BAD_INPUT as error:
             self._lose(host, f"it sent {error}")
         self.deliver()
 
@@ -215,7 +225,9 @@ class Leader(Alone):
             say(f"{host} calls from {seen}; its {facts.interface} has {facts.address}")
 
     def _lose(self, host: str, how: str) -> None:
-        session = self._sessions.pop(host)
+        session = self._sessions.pop(host, None)
+        if session is None:
+            return
         session.close()
         if self.coordinator.phase is Phase.LEAVE:
             return
@@ -234,10 +246,9 @@ class Leader(Alone):
                 self._lose(host, f"nothing was heard of it for {silent:.0f} s")
 
     def _note(self, name: str, found: Addresses) -> None:
-        if not found:
-            self.coordinator.reasons[name] = UNKNOWN
-        elif self.coordinator.reasons.get(name, UNKNOWN) == UNKNOWN:
-            self.coordinator.reasons[name] = SILENT
+        fresh = time.monotonic() - self._refused.get(name, -_FRESH_S) < _FRESH_S
+        if not fresh:
+            self.coordinator.reasons[name] = SILENT if found else UNKNOWN
 
     def _say_who_is_missing(self, now: float) -> None:
         if self.coordinator.verdict is not None:

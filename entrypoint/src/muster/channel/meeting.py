@@ -27,10 +27,8 @@ T = TypeVar("T")
 
 _UNHEARD_S = 20.0
 """How long a host that has failed before it was let in tries to say so."""
-_VERDICT_S = 60.0
-"""How long the verdict on a failure may take; the leader gives it in seconds, or is lost."""
-_LEAVE_S = 40.0
-"""How long the other hosts may take to report."""
+_STOPPED_S = 2.0
+"""The same for one that was stopped: it has not the time, and the others are asked as well."""
 _FLUSH_S = 1.0
 
 
@@ -63,12 +61,16 @@ class Meeting:
         peer: this host's end of the channel.
         inbox: this process's signals. With several hosts they are notes from now on.
         several: whether there are others.
+        patience: seconds that hosts may take to end once they are to, whatever their settings say.
     """
 
-    def __init__(self, host: str, peer: Peer, inbox: Inbox, *, several: bool) -> None:
+    def __init__(
+        self, host: str, peer: Peer, inbox: Inbox, *, several: bool, patience: float
+    ) -> None:
         self.peer = peer
         self.inbox = inbox
         self.verdict: Message | None = None
+        self._patience = patience
         self._host = host
         self.several = several
         self._joined = self._let_go = False
@@ -134,9 +136,9 @@ class Meeting:
             if outcome.stop_signal:
                 self.peer.tell({"type": "stop", "signum": outcome.stop_signal})
             self.peer.tell({"type": "over", "cause": msg.pack_cause(outcome.cause)})
-            patience = _VERDICT_S
+            patience = self._patience
             if not self.peer.joined:
-                patience = 0.0 if outcome.stop_signal else _UNHEARD_S
+                patience = _STOPPED_S if outcome.stop_signal else _UNHEARD_S
             self._listen(patience, lambda: self.verdict is not None)
         return self.judged(outcome)
 
@@ -152,7 +154,7 @@ class Meeting:
         """This host has reported: leaves with all others. A signal ends the wait."""
         if self.verdict is not None:
             self.peer.tell({"type": "reported"})
-            self._listen(_LEAVE_S, lambda: self._let_go)
+            self._listen(self._patience, lambda: self._let_go)
         deadline = time.monotonic() + _FLUSH_S
         while not self.peer.flush() and time.monotonic() < deadline:
             self._turn(time.monotonic() + 0.1)
@@ -201,12 +203,15 @@ class Meeting:
                 raise StopRequested(numbers[0])
 
     def _listen(self, patience: float, done: Callable[[], bool]) -> None:
-        """Takes directives until `done`, at most so many seconds."""
+        """Takes directives until `done`, at most so many seconds. A stop is told to the others."""
         deadline = time.monotonic() + patience
         self.take_directives()
         while not done() and time.monotonic() < deadline:
-            if self._turn(deadline) and self.verdict is not None:
+            numbers = self._turn(deadline)
+            if numbers and (self.verdict is not None or not self.peer.joined):
                 return
+            if numbers:
+                self.peer.tell({"type": "stop", "signum": numbers[0]})
             self.take_directives()
 
     def _turn(self, deadline: float | None, fd: int | None = None) -> list[int]:

@@ -17,7 +17,7 @@ from muster.channel.names import Addresses, Resolver
 from muster.channel.peer import Peer
 from muster.channel.session import ClosedError, Session
 from muster.channel.verdict import lost_cause
-from muster.channel.wire import Message, WireError
+from muster.channel.wire import BAD_INPUT, Message
 from muster.errors import STATUS_OF_KIND
 from muster.log import say
 from muster.model import Cause
@@ -136,7 +136,7 @@ class Member(Peer):
         self._own = found
 
     def _dial(self, found: Addresses) -> None:
-        if self._over:
+        if self._over or self._call or self._session:
             return
         if not found:
             self._failed("its name does not resolve")
@@ -150,6 +150,7 @@ class Member(Peer):
             self._entered,
             self._failed,
         )
+        self._call.start()
 
     def _entered(self, session: Session) -> None:
         self._call = None
@@ -166,7 +167,7 @@ class Member(Peer):
     def _failed(self, reason: str, *, final: bool = False, hopeless: bool = False) -> None:
         """This call came to nothing."""
         self._call = None
-        if self._over:
+        if self._over or self._session:
             return
         now = time.monotonic()
         self._reason = reason
@@ -208,7 +209,7 @@ class Member(Peer):
                 self.directives.append(message)
         except ClosedError as error:
             self._lose(str(error))
-        except WireError as error:
+        except BAD_INPUT as error:
             self._lose(f"it sent {error}")
 
     def _send(self, message: Message) -> None:

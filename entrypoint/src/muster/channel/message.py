@@ -24,6 +24,8 @@ _KINDS = typing.get_args(Kind)
 _TEXT_LIMIT = 16 * 1024
 """Characters of a cause's text that travel; the failure file has 1024 bytes."""
 _HIGHEST_STATUS = 255
+_LARGEST = 2**63
+_HEXADECIMAL = frozenset("0123456789abcdef")
 
 
 def pack_cause(cause: Cause | None) -> Message | None:
@@ -66,9 +68,9 @@ def unpack_cause(value: Any) -> Cause | None:
 
 
 def is_number(value: Any) -> bool:
-    """Whether it is a finite number: JSON as Python reads it has NaN and Infinity too."""
+    """Whether it is a number of a sensible size: JSON as Python reads it has NaN and 10**400."""
     good = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return good and abs(value) < float("inf")
+    return good and abs(value) < _LARGEST
 
 
 def number(message: Message, key: str) -> float:
@@ -93,3 +95,15 @@ def text(message: Message, key: str, limit: int = _TEXT_LIMIT) -> str:
     if not isinstance(value, str):
         raise WireError(f"{message.get('type')} without a text {key}")
     return value[-limit:]
+
+
+def hexadecimal(message: Message, key: str) -> str:
+    """The hexadecimal digits that a message has under `key`.
+
+    Raises:
+        WireError: it has something else there.
+    """
+    value = text(message, key)
+    if not value or not _HEXADECIMAL.issuperset(value):
+        raise WireError(f"{key} is not hexadecimal")
+    return value

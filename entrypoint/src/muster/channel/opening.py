@@ -63,7 +63,9 @@ def open_meeting(
             silence=settings.silence_s,
         )
         peer = Member(host, key, resolver, route)
-    return Meeting(host, peer, inbox, several=True)
+    # Only against a defect of ours: while a peer lives it is waited for, and silence ends it.
+    patience = settings.stop_grace_s + settings.abort_grace_s + 3 * _REPORT_S
+    return Meeting(host, peer, inbox, several=True, patience=patience)
 
 
 def alone(host: str, settings: Settings, inbox: Inbox) -> Meeting:
@@ -71,4 +73,4 @@ def alone(host: str, settings: Settings, inbox: Inbox) -> Meeting:
     never = float("inf")
     limits = Limits(settle=never, echo=never, straggle=settings.straggle_s, ending=never)
     peer = Alone(host, Coordinator([host], limits, time.monotonic()))
-    return Meeting(host, peer, inbox, several=False)
+    return Meeting(host, peer, inbox, several=False, patience=_REPORT_S)

@@ -70,6 +70,11 @@ class Roster:
         return [host.name for host in self if not host.ready]
 
     @property
+    def all_well(self) -> bool:
+        """Whether all are here, know their job, and nothing has happened to any."""
+        return all(host.facts and not (host.lost or host.over or host.cause) for host in self)
+
+    @property
     def all_gone(self) -> bool:
         """Whether nothing more can come of any before the verdict."""
         return all(host.over or host.lost or host.forgotten for host in self)

@@ -13,6 +13,8 @@ from collections.abc import Callable
 from muster.channel.wire import FRAME_LIMIT, Direction, Line, Message, Signer
 
 _READ = 64 * 1024
+_GONE = "its connection was closed"
+"""However the kernel tells it: all hosts that lose the same one are to write the same."""
 _BACKLOG = 4 * FRAME_LIMIT
 """Bytes that wait for a peer which takes nothing; with more it counts as lost."""
 
@@ -100,13 +102,15 @@ class Session:
             data = self._sock.recv(_READ)
         except BlockingIOError:
             return b""
-        except OSError as error:
-            raise ClosedError(error.strerror or "its connection broke") from None
+        except OSError:
+            raise ClosedError(_GONE) from None
         if not data:
-            raise ClosedError("its connection was closed")
+            raise ClosedError(_GONE)
         return data
 
     def _event(self) -> None:
+        if self._sock.fileno() < 0:
+            return  # Closed by what came before it in the same turn.
         if self._backlog:
             try:
                 self._flush()
@@ -121,8 +125,8 @@ class Session:
                 del self._backlog[:sent]
         except BlockingIOError:
             pass
-        except OSError as error:
-            raise ClosedError(error.strerror or "its connection broke") from None
+        except OSError:
+            raise ClosedError(_GONE) from None
         wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if self._backlog else 0)
         if self._selector.get_key(self._sock).events != wanted:
             self._selector.modify(self._sock, wanted, self._event)

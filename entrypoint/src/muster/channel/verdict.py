@@ -12,11 +12,11 @@ def root_cause(causes: Iterable[Cause]) -> Cause | None:
     """The earliest failure that was not asked for and does not speak of another one.
 
     Args:
-        causes: at most one a host, their times on one clock.
+        causes: at most one a host, their times on one clock; 0 where it isn't known.
     """
 
     def order(cause: Cause) -> tuple[bool, bool, float]:
-        return cause.asked, cause.echo, cause.time
+        return cause.asked, cause.echo, cause.time or float("inf")
 
     return min(causes, key=order, default=None)
 

@@ -28,6 +28,10 @@ class WireError(Exception):
     """The other side does not speak this protocol, or is not who it says: drop the connection."""
 
 
+BAD_INPUT = (WireError, ValueError, TypeError, ArithmeticError, LookupError)
+"""What nonsense may raise on its way through: the connection is dropped, never the harness."""
+
+
 class Line:
     """Cuts a stream of bytes into lines of a bounded length.
 

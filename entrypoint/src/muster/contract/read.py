@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from muster.contract import files, hyperparameters, resources
 from muster.contract.exportable import refuse_unexportable
@@ -15,6 +15,7 @@ from muster.errors import ContractError
 from muster.model import Channel, Job, Paths
 from muster.settings import Settings, misspelt
 
+_NAMELESS = "local"
 _INFO = 20
 _DIGITS = 10
 
@@ -49,7 +50,7 @@ def read_contract(
         *(name.conflict, about_level),
     )
     return Job(
-        name=name.value or "local",
+        name=name.value or _NAMELESS,
         paths=paths,
         current_host=cluster.current_host,
         hosts=cluster.hosts,
@@ -74,8 +75,16 @@ def read_contract(
     )
 
 
-def read_place(settings: Settings) -> tuple[str, tuple[str, ...]] | None:
-    """This host and all hosts of the job, where that much of the contract can be read.
+class Place(NamedTuple):
+    """Where this host belongs."""
+
+    job: str
+    host: str
+    hosts: tuple[str, ...]
+
+
+def read_place(settings: Settings) -> Place | None:
+    """The job's name, this host and all hosts, where that much of the contract can be read.
 
     A host whose list lacks the others knows at least who leads them.
     """
@@ -88,11 +97,21 @@ def read_place(settings: Settings) -> tuple[str, tuple[str, ...]] | None:
             and alone
             and resources.is_lonely_follower([str(host) for host in alone])
         ):
-            return str(alone[0]), ("algo-1", str(alone[0]))
+            host = str(alone[0])
+            return Place(_name_at_least(settings, paths), host, ("algo-1", host))
         cluster = resources.read_resources(config, fallback_host=socket.gethostname())
     except ContractError:
         return None
-    return cluster.current_host, cluster.hosts
+    return Place(_name_at_least(settings, paths), cluster.current_host, cluster.hosts)
+
+
+def _name_at_least(settings: Settings, paths: Paths) -> str:
+    try:
+        sent = files.read_object(paths.config, "hyperparameters.json")
+        reserved = hyperparameters.split(sent).reserved
+    except ContractError:
+        reserved = {}
+    return _name(settings, reserved).value or _NAMELESS
 
 
 def _read_files(paths: Paths) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:

@@ -41,7 +41,7 @@ class LauncherEnd:
     left_ranks: bool = False
     """Whether it ended while ranks were alive, so that the harness had to end them."""
     time: float = 0.0
-    """When it did, in seconds since the epoch; or when it was looked at."""
+    """When that was seen, in seconds since the epoch; 0 when it has not ended."""
 
 
 def decide(
@@ -120,36 +120,28 @@ def _launcher_left(host: str, launcher: LauncherEnd, evidence: Evidence) -> Caus
     detail = "\n".join(launcher.stderr_tail[-DETAIL_LINES:])
     if launcher.code == -signal.SIGKILL and evidence.oom_kills:
         # The kernel takes one of the container's processes, not the one that is to blame.
-        return out_of_memory(host, launcher.name, evidence)
+        return dataclasses.replace(out_of_memory(host, launcher.name, evidence), time=launcher.time)
     headline = f"{launcher.name} ended {_how(launcher)} before its ranks, which had to be ended"
-    # A launcher gives up when another host's has gone.
-    return Cause(
-        headline,
-        "launch",
-        STATUS_OF_KIND["launch"],
-        host,
-        None,
-        detail,
-        "",
-        launcher.time,
-        echo=True,
-    )
+    return _launch_cause(headline, host, launcher, detail)
 
 
 def _not_started(host: str, launcher: LauncherEnd, began: int, expected: int) -> Cause:
     how = _how(launcher)
     headline = f"{launcher.name} ended {how} when {began} of {expected} ranks had begun"
     detail = "\n".join(launcher.stderr_tail[-DETAIL_LINES:])
+    return _launch_cause(headline, host, launcher, detail)
+
+
+def _launch_cause(headline: str, host: str, launcher: LauncherEnd, detail: str) -> Cause:
     return Cause(
-        headline,
-        "launch",
-        STATUS_OF_KIND["launch"],
-        host,
-        None,
-        detail,
-        "",
-        launcher.time,
-        echo=True,
+        headline=headline,
+        kind="launch",
+        status=STATUS_OF_KIND["launch"],
+        host=host,
+        detail=detail,
+        time=launcher.time,
+        # A launcher gives up when another host's has gone; one that is killed does not.
+        echo=launcher.code >= 0,
     )
 
 

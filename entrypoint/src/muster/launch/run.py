@@ -111,7 +111,7 @@ def _supervised(
                 launcher.process.returncode or 0,
                 launcher.err.tail_lines(),
                 left_ranks=supervisor.launcher_left,
-                time=time.time(),
+                time=supervisor.launcher_ended_at,
             ),
             expected=plan.nproc,
             stop_signal=supervisor.stop_signal,

@@ -64,6 +64,8 @@ class Supervisor:
         self.stop_signal = 0
         self.launcher_left = False
         """Whether the launcher ended while ranks of it were alive."""
+        self.launcher_ended_at = 0.0
+        """When that was seen first, in seconds since the epoch; 0 before."""
         self.lookout = Lookout(ranks, limits.frozen)
         self._launcher = launcher
         self._ranks = ranks
@@ -106,6 +108,8 @@ class Supervisor:
         waits = [wait for wait in (timeout, self._meeting.peer.patience()) if wait is not None]
         for key, _ in self._selector.select(min(waits, default=None)):
             key.data()
+        if self._launcher.ended and not self.launcher_ended_at:
+            self.launcher_ended_at = time.time()
         self._meeting.peer.turn()
         for directive in self._meeting.take_directives():
             self._heed(directive)
