@@ -104,7 +104,7 @@ FAULTS = {
     "paused": Fault(
         77,
         "lost",
-        "nothing was heard of it for 10 s",
+        "nothing was heard of it for 1",
         act=lambda _, host: docker("pause", host.container),
         rank=False,
         seconds=SILENT_S,
@@ -113,7 +113,7 @@ FAULTS = {
     "cut-off": Fault(
         77,
         "lost",
-        "nothing was heard of it for 10 s",
+        "nothing was heard of it for 1",
         act=cut_off,
         rank=False,
         seconds=SILENT_S,

@@ -57,6 +57,14 @@ class Inbox:
         for number in (*STOPPING, *FORWARDED, signal.SIGCHLD):
             signal.signal(number, _note)
 
+    def close(self) -> None:
+        """Signals are noted nowhere any more. Can be called twice."""
+        if self._read >= 0:
+            signal.set_wakeup_fd(-1)
+            os.close(self._read)
+            os.close(self._write)
+            self._read = self._write = -1
+
     def fileno(self) -> int:
         return self._read
 

@@ -42,8 +42,7 @@ def train(command_line: Sequence[str], env: Mapping[str, str]) -> int:
     run = _Run(env)
     outcome = run.outcome(command_line)
     report.finish(run.paths, outcome, run.job, run.plan, run.seconds)
-    if run.meeting:
-        run.meeting.leave()
+    run.leave()
     if outcome.status and run.hold_s and not outcome.stop_signal:
         say(f"held for {run.hold_s:g} s (MUSTER_HOLD_S): `docker exec` in, or stop the container")
         signals.wait_for_stop(run.hold_s)
@@ -91,6 +90,14 @@ class _Run:
             what = f"muster itself failed: {type(error).__name__}: {error}"
             return self._failed(what, self.stage, STATUS_OF_KIND[self.stage])
 
+    def leave(self) -> None:
+        """Leaves with the other hosts. What goes wrong here changes nothing any more."""
+        try:
+            if self.meeting:
+                self.meeting.leave()
+        except Exception:  # noqa: BLE001  (the reports are written)
+            say(traceback.format_exc())
+
     def _stages(self, settings: Settings, command_line: Sequence[str]) -> Outcome:
         mask.switch(on=settings.mask)
         self.hold_s = settings.hold_s
@@ -130,9 +137,8 @@ class _Run:
         """What this host can't read the others may: they must not wait for it."""
         place = read_place(settings)
         if place and not self.meeting:
-            host, hosts = place
-            identity = settings.job_arn or settings.job_name or "local"
-            self.meeting = open_meeting(identity, host, hosts, settings, Inbox())
+            identity = settings.job_arn or place.job
+            self.meeting = open_meeting(identity, place.host, place.hosts, settings, Inbox())
 
     def _enter(self, stage: Kind) -> None:
         now = time.monotonic()
@@ -146,4 +152,8 @@ class _Run:
         cause = Cause(what, kind, status, host, None, "", remedy, time.time())
         cause = replace(cause, asked=bool(stop_signal))
         outcome = Outcome(status, cause, stop_signal=stop_signal)
-        return self.meeting.conclude(outcome) if self.meeting else outcome
+        try:
+            return self.meeting.conclude(outcome) if self.meeting else outcome
+        except Exception:  # noqa: BLE001  (this host's own reason is better than none)
+            say(traceback.format_exc())
+            return outcome

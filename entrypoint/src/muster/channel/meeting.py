@@ -159,6 +159,7 @@ class Meeting:
         while not self.peer.flush() and time.monotonic() < deadline:
             self._turn(time.monotonic() + 0.1)
         self.peer.close()
+        self.inbox.close()
 
     def take_directives(self) -> list[Message]:
         """The directives that have come; the verdict and the leave are noted here."""
