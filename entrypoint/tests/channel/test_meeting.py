@@ -64,7 +64,7 @@ def line() -> Iterator[Line]:
 @pytest.fixture
 def meeting(line: Line) -> Meeting:
     """Return a meeting of two hosts, of which the line has the other."""
-    return Meeting("algo-1", line, Inbox(), several=True, patience=20)
+    return Meeting(line, Inbox(), several=True, patience=20)
 
 
 def interrupt(number: int = signal.SIGTERM) -> None:

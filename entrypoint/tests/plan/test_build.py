@@ -290,6 +290,23 @@ def test_the_users_environment_wins(plan, value: str):
     assert not set(made.rank_env) & set(names)
 
 
+@pytest.mark.parametrize(("switch", "extended"), [("", True), ("1", True), ("0", False)])
+def test_hosts_are_excepted_from_a_proxy(plan, switch: str, *, extended: bool):
+    """Where there is a proxy the hosts are not behind it, and that is told; it can be turned off."""
+    env = {"MUSTER_EXTEND_NO_PROXY": switch}
+    made = plan(hosts=TWO, env=env, inherited={"https_proxy": "http://proxy:8080"})
+    assert ("NO_PROXY" in made.env) == ("no_proxy" in made.env) == extended
+    assert ("NO_PROXY extended by the job's hosts" in made.notes) == extended
+
+
+def test_ranks_are_counted_over_uneven_hosts(plan):
+    """What the hosts have told each other is the world, and another port than the wanted is told."""
+    facts = Facts("/venv/torchrun", SHIM, 29511, nprocs=(8, 4))
+    made = plan(hosts=TWO, env={"MUSTER_NPROC": "8"}, facts=facts)
+    assert (made.nproc, made.world_size) == (8, 12)
+    assert "port 7777 is taken: the ranks meet at another one" in made.notes
+
+
 def test_defaults_are_told(plan):
     """What was set for the user is in the notes, with its value."""
     assert "set because unset: PYTHONUNBUFFERED=1 OMP_NUM_THREADS=8" in plan().notes

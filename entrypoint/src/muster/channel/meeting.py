@@ -57,21 +57,17 @@ class Meeting:
     """The hosts of a job, for one of them.
 
     Args:
-        host: this host's name.
         peer: this host's end of the channel.
         inbox: this process's signals. With several hosts they are notes from now on.
         several: whether there are others.
         patience: seconds that hosts may take to end once they are to, whatever their settings say.
     """
 
-    def __init__(
-        self, host: str, peer: Peer, inbox: Inbox, *, several: bool, patience: float
-    ) -> None:
+    def __init__(self, peer: Peer, inbox: Inbox, *, several: bool, patience: float) -> None:
         self.peer = peer
         self.inbox = inbox
         self.verdict: Message | None = None
         self._patience = patience
-        self._host = host
         self.several = several
         self._joined = self._let_go = False
         if several:
