@@ -85,6 +85,12 @@ class RollCallError(MusterError):
     kind = "rollcall"
 
 
+class CheckError(MusterError):
+    """This host, or the job's hosts together, can't do what the job needs."""
+
+    kind = "check"
+
+
 class LaunchError(MusterError):
     """The launcher could not be started, or ended before any rank began."""
 

@@ -88,6 +88,20 @@ TABLE: dict[str, Setting] = {
         accepts="1 or 0",
         meaning="Allow more ranks than GPUs on a host: for gloo, or for ranks that share a GPU.",
     ),
+    "image_device": Setting(
+        "MUSTER_IMAGE_DEVICE",
+        one_of(("cpu", "gpu")),
+        "cpu",
+        "cpu or gpu",
+        "What the image is made for. A GPU image sets it, and then needs a GPU.",
+    ),
+    "allow_cpu": Setting(
+        "MUSTER_ALLOW_CPU",
+        switch,
+        default=False,
+        accepts="1 or 0",
+        meaning="Let a GPU image run on a host without GPUs.",
+    ),
     "local_rank_arg": Setting(
         "MUSTER_LOCAL_RANK_ARG",
         one_of(("--local-rank", "--local_rank")),
@@ -256,6 +270,8 @@ class Settings:
     default_launcher: str
     nproc: int | None
     oversubscribe: bool
+    image_device: str
+    allow_cpu: bool
     local_rank_arg: str | None
     job_arn: str | None
     port: int

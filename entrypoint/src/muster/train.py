@@ -1,4 +1,4 @@
-"""The pipeline: contract, code, plan, launch, report. The one place that names them all."""
+"""The pipeline: contract, code, plan, check, launch, report. The one place that names them all."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from muster.banner import banner
 from muster.channel.gathering import gather
 from muster.channel.meeting import JobEnded, Meeting
 from muster.channel.opening import open_meeting
+from muster.check import refuse_missing_gpu
 from muster.code import locate
 from muster.contract import read_contract, read_place
 from muster.errors import (
@@ -111,6 +112,8 @@ class _Run:
         review(job.reserved, self.env)
         env = {name: value for name, value in self.env.items() if name not in PRIVATE}
         facts = look_up_facts(job, settings, env)
+        self._enter("check")
+        refuse_missing_gpu(job, settings, env)
         self._enter("rollcall")
         facts = gather(meeting, job, settings, facts)
         self._enter("code")
