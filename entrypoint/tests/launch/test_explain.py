@@ -68,6 +68,28 @@ def test_errors(error: str, evidence: Evidence, remedy: str):
 
 
 @pytest.mark.parametrize(
+    ("error", "tail"),
+    [
+        ("InvalidCxxCompiler: No working C++ compiler found in torch._inductor.config.cpp.cxx", ""),
+        ("RuntimeError: Failed to find C compiler. Please specify via CC environment", ""),
+        (
+            "CalledProcessError: Command 'pip install x' returned",
+            "error: command 'gcc' failed: No such file or directory",
+        ),
+        (
+            "CalledProcessError: Command 'pip install x' returned",
+            "error: command '/usr/bin/x86_64-linux-gnu-gcc' failed: No such file or directory",
+        ),
+        ("FileNotFoundError: [Errno 2] No such file or directory: 'g++'", ""),
+    ],
+)
+def test_a_missing_compiler(error: str, tail: str):
+    """Whoever misses a compiler is told which images have one."""
+    cause = explain("algo-2", end(1, error, tail=("before", tail, "after")), Evidence())
+    assert "-dev" in cause.remedy
+
+
+@pytest.mark.parametrize(
     ("code", "evidence", "remedy"),
     [(137, KILLED, "killed a process for memory"), (135, ROOMY, "/dev/shm"), (3, ROOMY, "")],
 )

@@ -36,6 +36,15 @@ _GPU_REMEDY = (
     "The GPU's memory is full. A smaller batch, activation checkpointing "
     "(torch.utils.checkpoint), or sharding the model (FSDP)."
 )
+_NO_COMPILER = re.compile(
+    r"command '[^']*(gcc|g\+\+|c\+\+|cc|clang)' failed: No such file"  # setuptools
+    r"|No such file or directory: '(gcc|g\+\+|c\+\+|cc|clang)'"
+    r"|No working C\+\+ compiler found|Failed to find C compiler"  # torch.compile, Triton
+)
+_COMPILER_REMEDY = (
+    "The image has no compiler for that: take the tag that ends with -dev (muster/ddp:cpu-dev), "
+    "or install g++ in an image of your own; most packages also come as wheels."
+)
 _SHARED_MEMORY = re.compile(r"\bshm\b|shared memory|/torch_\d+|bus error", re.IGNORECASE)
 _MIB = 1024 * 1024
 
@@ -134,6 +143,9 @@ def _remedy(headline: str, end: RankEnd, evidence: Evidence) -> str:
         # A worker's death often reaches the script as an error that doesn't say why.
         killed = "a process" if evidence.oom_kills == 1 else f"{evidence.oom_kills} processes"
         return f"The kernel killed {killed} for memory{_limit(evidence)}. {_LESS_MEMORY}"
+    if any(_NO_COMPILER.search(line) for line in (headline, *end.stderr_tail)):
+        # pip's own error is behind it: `subprocess.run(["pip", …])` says only that pip failed.
+        return _COMPILER_REMEDY
     if _SHARED_MEMORY.search(headline):
         return _more_shm(evidence)
     if end.status == SIGNAL_BASE + signal.SIGBUS:
