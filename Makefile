@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 DATA := build/digits
 
 # The one place for versions is docker-bake.hcl; this machine's venv follows it.
-TORCH := $(shell sed -nE 's/.*device = "cpu", torch = "[^"]+", build = "([^"]+)".*/\1/p' docker-bake.hcl | head -n 1)
+TORCH := $(shell sed -nE 's/.*build = "([^"]+)", flavour = "cpu".*/\1/p' docker-bake.hcl | head -n 1)
 NUMPY := $(shell sed -nE 's/^ *numpy *= "([^"]+)"/\1/p' docker-bake.hcl)
 # PyPI's own torch is a CUDA build of several GB. A folder of wheels (PIP_FIND_LINKS) needs no index.
 TORCH_INDEX ?= $(if $(PIP_FIND_LINKS),,https://download.pytorch.org/whl/cpu)
@@ -16,9 +16,11 @@ PIP := $(BIN)/pip install --quiet --quiet --disable-pip-version-check
 
 # Tests mostly wait, for containers and for ranks that end. More workers than two make them wait for each other.
 WORKERS ?= 2
+# What `make test` builds before it tests.
+IMAGES := images-test
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-full lint format images images-test bench reference engine venv dev clean
+.PHONY: help run test test-full lint format images images-gpu images-test bench reference engine venv dev clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /|/' | column -t -s '|'
@@ -27,20 +29,21 @@ run: venv $(DATA)/digits.npz ## Train the digits example on 2 hosts x 2 ranks of
 	$(BIN)/muster local examples/digits_ddp.py --hosts 2 --nproc 2 --channel training=$(DATA)
 
 test: dev lint ## Engine, images and every test; tests that need what is missing here are named as skipped
-	@if scripts/engine; then $(MAKE) --no-print-directory images-test; \
+	@if scripts/engine; then $(MAKE) --no-print-directory $(IMAGES); \
 	 else echo "no Docker engine: the tests that need one are skipped, see below"; fi
 	$(BIN)/pytest -n $(WORKERS) $(PYTEST)
 
-test-full: ## The same with many more generated inputs, and every fault of a host under every launcher
-	MUSTER_TEST_FULL=1 $(MAKE) test PYTEST="--hypothesis-profile=full $(PYTEST)"
+test-full: ## The same with the GPU images, many more generated inputs, and every fault of a host under every launcher
+	MUSTER_TEST_FULL=1 $(MAKE) test IMAGES="images-test images-gpu" PYTEST="--hypothesis-profile=full $(PYTEST)"
 
-lint: dev ## Style, types, the direction of imports, Dockerfiles, shell
+lint: dev ## Style, types, the direction of imports, Dockerfiles, shell, workflows
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	PYTHONPATH=entrypoint/src $(BIN)/lint-imports
-	$(BIN)/hadolint images/*/Dockerfile examples/*/Dockerfile scripts/tooling/bench/*/Dockerfile
-	$(BIN)/shellcheck .ci/run
+	$(BIN)/hadolint tests/images/*/Dockerfile images/*/Dockerfile examples/*/Dockerfile scripts/tooling/bench/*/Dockerfile
+	$(BIN)/shellcheck .ci/run scripts/tooling/efa/efa_installer.sh
+	$(BIN)/zizmor --offline --quiet .github
 
 format: dev ## Format the code
 	$(BIN)/ruff check --fix-only --quiet .
@@ -49,9 +52,13 @@ format: dev ## Format the code
 images: ## Build all CPU images of this commit
 	scripts/images build cpu
 
+images-gpu: ## Build the GPU images; neither a GPU nor CUDA is needed for that
+	scripts/images build gpu
+
 # Beside them, where a stand-in base was used, the same on a look-alike of the default base.
 images-test:
 	scripts/images build --look-alike cpu
+	scripts/images build dev
 
 bench: venv ## Measure muster beside bare torchrun and AWS's toolkit, and write docs/performance.md (10 minutes)
 	@if scripts/engine; then $(MAKE) --no-print-directory images; fi

@@ -14,6 +14,15 @@ variable "MUSTER_TORCH_INDEX" { default = "https://download.pytorch.org/whl/cpu"
 variable "MUSTER_APT_PACKAGES" { default = null }
 # Appended to every tag, so that a test build on another base stands beside the real one.
 variable "MUSTER_TAG_SUFFIX" { default = "" }
+# What the version tag says where the base decides it: it brings a torch, or another Python. The build says what is right.
+variable "MUSTER_VERSION_TAG" { default = "" }
+# EFA in the GPU images: yes, no, or stand-in (tests: an installer of the same form that holds no EFA).
+variable "MUSTER_EFA" { default = "yes" }
+variable "MUSTER_EFA_URL" { default = "https://efa-installer.amazonaws.com" }
+# Another version than the pinned one comes with its own SHA-256.
+variable "MUSTER_EFA_VERSION" { default = null }
+variable "MUSTER_EFA_SHA256" { default = null }
+variable "MUSTER_EFA_FINGERPRINT" { default = null }
 
 # What both device variants hold, in the user's venv and in the harness's own.
 variable "PINS" {
@@ -23,15 +32,40 @@ variable "PINS" {
     boto3        = "1.44.8"
     nvidia_ml_py = "13.615.71"
     hatchling    = "1.33.0"
+    efa          = "1.50.0"
   }
 }
 
-# One line an image. Cells are listed, never multiplied: most combinations of torch, CUDA and Python do not exist.
+# Cells are listed, never multiplied: most combinations of torch, CUDA and Python do not exist. PyPI's torch 2.8 and newer
+# is no longer built for CUDA 12.6. `compiler` is what torch.compile needs at run time, in -dev cells also what sdists need.
 variable "CELLS" {
   default = [
-    { image = "ddp", device = "cpu", torch = "2.13.0", build = "2.13.0+cpu", python = "py311", flavour = "cpu" },
-    { image = "ddp", device = "gpu", torch = "2.13.0", build = "2.13.0", python = "py311", flavour = "cu130" },
+    {
+      name   = "ddp-cpu", image = "ddp", device = "cpu", tag = "cpu", compiler = "", budget = "1.3 GB"
+      torch  = "2.13.0", build = "2.13.0+cpu", flavour = "cpu", python = "py311"
+    },
+    {
+      name   = "ddp-cpu-dev", image = "ddp", device = "cpu", tag = "cpu-dev", compiler = "g++", budget = "1.6 GB"
+      torch  = "2.13.0", build = "2.13.0+cpu", flavour = "cpu", python = "py311"
+    },
+    {
+      name   = "ddp-gpu", image = "ddp", device = "gpu", tag = "gpu", compiler = "gcc", budget = "6.2 GB"
+      torch  = "2.13.0", build = "2.13.0", flavour = "cu130", python = "py311"
+    },
+    {
+      name   = "ddp-gpu-cu126", image = "ddp", device = "gpu", tag = "gpu-cu126", compiler = "gcc", budget = "6.6 GB"
+      torch  = "2.7.1", build = "2.7.1", flavour = "cu126", python = "py311"
+    },
   ]
+}
+
+# What proves EFA's installer PINS.efa: its SHA-256, and the key that signs each of them. AWS publishes both, in EC2's user
+# guide (efa-verify.html); a stand-in has its own.
+variable "EFA_PROOF" {
+  default = {
+    sha256      = "fa6dff8593d866866c13cb4640d9059835cd4efa427971f100ab40c97bef2841"
+    fingerprint = "4E9091BCBB97A96B26B15E59A05480B1DD2D3CCC"
+  }
 }
 
 variable "TITLES" {
@@ -40,18 +74,45 @@ variable "TITLES" {
   }
 }
 
+# What every tag ends with. No image without the real EFA has the tag of one that has it.
+function "suffix" {
+  params = [cell]
+  result = join("", [
+    cell.device == "gpu" && MUSTER_EFA == "no" ? "-noefa" : "",
+    cell.device == "gpu" && MUSTER_EFA == "stand-in" ? "-efa-stand-in" : "",
+    MUSTER_TAG_SUFFIX,
+  ])
+}
+
+function "version" {
+  params = [cell]
+  result = MUSTER_VERSION_TAG != "" ? MUSTER_VERSION_TAG : "${cell.torch}-${cell.flavour}-${cell.python}"
+}
+
 function "tags" {
   params = [cell]
   result = [
-    "${REGISTRY}/${cell.image}:${cell.device}${MUSTER_TAG_SUFFIX}",
-    "${REGISTRY}/${cell.image}:${cell.torch}-${cell.flavour}-${cell.python}${MUSTER_TAG_SUFFIX}",
+    "${REGISTRY}/${cell.image}:${cell.tag}${suffix(cell)}",
+    "${REGISTRY}/${cell.image}:${version(cell)}${cell.compiler == "g++" ? "-dev" : ""}${suffix(cell)}",
   ]
+}
+
+# What label and manifest say of EFA.
+function "efa" {
+  params = [device]
+  result = device != "gpu" || MUSTER_EFA == "no" ? "none" : MUSTER_EFA == "stand-in" ? "stand-in" : efa_version()
+}
+
+function "efa_version" {
+  params = []
+  result = MUSTER_EFA_VERSION == null ? PINS.efa : MUSTER_EFA_VERSION
 }
 
 group "default" { targets = ["ddp-cpu"] }
 group "cpu" { targets = ["ddp-cpu"] }
-group "gpu" { targets = ["ddp-gpu"] }
-group "all" { targets = ["cpu", "gpu"] }
+group "dev" { targets = ["ddp-cpu-dev"] }
+group "gpu" { targets = ["ddp-gpu", "ddp-gpu-cu126"] }
+group "all" { targets = ["cpu", "dev", "gpu"] }
 
 target "_common" {
   context = "."
@@ -100,8 +161,23 @@ target "base" {
   target   = "base-${device}"
 }
 
+# EFA's installer, fetched and checked; an empty folder where an image gets none.
+target "efa" {
+  name     = "efa-${device}"
+  matrix   = { device = ["cpu", "gpu"] }
+  inherits = ["_base"]
+  target   = "efa"
+  args = {
+    EFA             = efa(device)
+    EFA_VERSION     = efa_version()
+    EFA_SHA256      = MUSTER_EFA_SHA256 == null ? EFA_PROOF.sha256 : MUSTER_EFA_SHA256
+    EFA_FINGERPRINT = MUSTER_EFA_FINGERPRINT == null ? EFA_PROOF.fingerprint : MUSTER_EFA_FINGERPRINT
+    EFA_URL         = MUSTER_EFA_URL
+  }
+}
+
 target "image" {
-  name       = "${cell.image}-${cell.device}"
+  name       = cell.name
   matrix     = { cell = CELLS }
   inherits   = ["_common", "_oci"]
   dockerfile = "images/${cell.image}/Dockerfile"
@@ -109,9 +185,12 @@ target "image" {
     base  = "target:base-${cell.device}"
     tools = "target:tools"
     wheel = "target:wheel"
+    efa   = "target:efa-${cell.device}"
   }
   args = {
     DEVICE        = cell.device
+    COMPILER      = cell.compiler
+    VERSION_TAG   = version(cell)
     TORCH_VERSION = cell.build
     TORCH_INDEX   = cell.device == "cpu" ? MUSTER_TORCH_INDEX : null
     NUMPY_VERSION = PINS.numpy
@@ -120,6 +199,9 @@ target "image" {
   }
   labels = {
     "org.opencontainers.image.title" = "${TITLES[cell.image]} (${cell.flavour})"
+    "muster.device"                  = cell.device
+    "muster.budget"                  = cell.budget
+    "muster.efa"                     = efa(cell.device)
   }
   tags = tags(cell)
 }

@@ -1,9 +1,9 @@
-# ruff: noqa: INP001
 """Installs Debian packages during a build, with the machine's own apt settings, and leaves nothing of them behind."""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -14,26 +14,45 @@ SETTINGS = Path("/run/apt/muster.conf")
 LEFTOVERS = ("/var/lib/apt/lists", "/var/cache/apt", "/var/log/apt", "/var/cache/ldconfig")
 
 
-def options() -> list[str]:
-    """Return apt's options for the sources that the build was given; none means the base's own. Effects: looks for the file."""
-    if not SOURCES.is_file():
-        return []
-    return ["-o", f"Dir::Etc::sourcelist={SOURCES}", "-o", "Dir::Etc::sourceparts=/dev/null"]
+def codename() -> str:
+    """Return the name of the base's release; sources of another one would tear it apart. Effects: reads os-release."""
+    text = Path("/etc/os-release").read_text(encoding="utf-8")
+    found = re.search(r"^VERSION_CODENAME=(\S+)", text, re.MULTILINE)
+    return f" {found[1]} " if found else "no release"
+
+
+def environment() -> dict[str, str]:
+    """Return this process's environment with apt's settings for the build. Effects: a file that goes with the step.
+
+    What the build was given comes before the base's own sources; every program that calls apt follows it.
+    """
+    lines = [SETTINGS.read_text(encoding="utf-8")] if SETTINGS.is_file() else []
+    if SOURCES.is_file() and codename() in SOURCES.read_text(encoding="utf-8"):
+        lines += [f'Dir::Etc::sourcelist "{SOURCES}";', 'Dir::Etc::sourceparts "/dev/null";']
+    found = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    if lines:
+        # In memory: no layer keeps it.
+        path = Path("/dev/shm/muster-apt.conf")  # noqa: S108  (a build step is alone)
+        path.write_text("\n".join(lines), encoding="utf-8")
+        found["APT_CONFIG"] = str(path)
+    return found
+
+
+def clean() -> None:
+    """Remove what apt leaves behind. Effects: files."""
+    for folder in LEFTOVERS:
+        shutil.rmtree(folder, ignore_errors=True)
+    for log in Path("/var/log").glob("*.log"):
+        log.unlink()
 
 
 def main(packages: list[str]) -> int:
     """Install the packages; nothing to do without any. Raises CalledProcessError. Effects: apt."""
     if not packages:
         return 0
-    settings = {"APT_CONFIG": str(SETTINGS)} if SETTINGS.is_file() else {}
-    env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", **settings}
-    apt = ["apt-get", "-q", *options()]
     for step in (["update"], ["install", "-y", "--no-install-recommends", *packages]):
-        subprocess.run([*apt, *step], env=env, check=True)
-    for folder in LEFTOVERS:
-        shutil.rmtree(folder, ignore_errors=True)
-    for log in Path("/var/log").glob("*.log"):
-        log.unlink()
+        subprocess.run(["apt-get", "-q", *step], env=environment(), check=True)
+    clean()
     return 0
 
 

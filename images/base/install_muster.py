@@ -1,4 +1,3 @@
-# ruff: noqa: INP001
 """Puts muster's own wheel into an image: the last step of every image's build, in one small layer.
 
 Runs on the image's /opt/venv, needs no network, and writes what the image holds into /opt/muster.
@@ -17,6 +16,8 @@ from pathlib import Path
 
 HARNESS = Path("/opt/muster")
 VENV = Path("/opt/venv")
+TORCH = VENV / "torch.json"
+"""What make_venv.py has found out."""
 BIN = Path("/usr/local/bin")
 # Isolated (-I): neither PYTHONPATH nor a queue.py beside the user's script can shadow what the harness imports.
 SHEBANG = "#!/opt/muster/bin/python -I\n"
@@ -25,6 +26,9 @@ COMMANDS = {
     "muster-rank": "from muster.launch.shim import main\n\nraise SystemExit(main())\n",
     "train": 'import sys\n\nfrom muster.cli import main\n\nraise SystemExit(main(["train", *sys.argv[1:]]))\n',
 }
+# Any driver of the same major version or newer runs it:
+# https://docs.nvidia.com/deploy/cuda-compatibility/minor-version-compatibility.html
+MINIMUM_DRIVER = {"12": "525.60.13", "13": "580.65.06"}
 # A constraint on these would only stop users from upgrading their tools.
 UNCONSTRAINED = {"muster", "pip", "setuptools", "wheel"}
 
@@ -69,16 +73,33 @@ def write_commands() -> None:
         path.chmod(0o755)
 
 
-def versions(venv: Path) -> dict[str, str]:
-    """Return what a venv holds, by name. Effects: reads its metadata."""
-    found = distributions(path=[str(packages(venv))])
+def versions(folders: list[str]) -> dict[str, str]:
+    """Return what folders of packages hold, by name; the first that has a package counts. Effects: reads metadata."""
+    found = distributions(path=folders[::-1])
     named = {dist.metadata["Name"]: dist.version for dist in found}
     return dict(sorted(named.items(), key=lambda pair: pair[0].lower()))
 
 
+def cuda() -> dict[str, dict[str, object]]:
+    """Return what torch said of CUDA when the venv was made; empty for a CPU build. Effects: reads its file."""
+    facts = json.loads(TORCH.read_text(encoding="utf-8"))
+    if not facts["cuda"]:
+        return {}
+    major = facts["cuda"].partition(".")[0]
+    wanted = {name: facts[name] for name in ("cuda", "nccl", "architectures")}
+    return {"cuda": {**wanted, "minimum_driver": MINIMUM_DRIVER[major]}}
+
+
+def efa() -> dict[str, dict[str, object]]:
+    """Return what EFA's installation has left as its record; empty without EFA. Effects: reads its file."""
+    record = HARNESS / "efa.json"
+    return {"efa": json.loads(record.read_text(encoding="utf-8"))} if record.is_file() else {}
+
+
 def write_records(image: str, device: str) -> None:
     """Write the constraints file and the manifest. Effects: two files in /opt/muster."""
-    venv = versions(VENV)
+    # With a base that brought torch these are the base's folders, too.
+    venv = versions(json.loads(TORCH.read_text(encoding="utf-8"))["folders"])
     lines = [
         f"{name}=={version}\n"
         for name, version in venv.items()
@@ -88,8 +109,10 @@ def write_records(image: str, device: str) -> None:
     manifest = {
         "image": image,
         "device": device,
+        **cuda(),
+        **efa(),
         "versions": {"muster": venv["muster"], "python": platform.python_version(), **venv},
-        "harness": versions(HARNESS),
+        "harness": versions([str(packages(HARNESS))]),
     }
     (HARNESS / "manifest.json").write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
 

@@ -10,26 +10,42 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from tooling.machine import ScriptError, act, ask, debian_mirror, os_release, say
 
 NAME = "muster-base"
 LABEL = "muster.base.recipe"
-SUITE = "bookworm"
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A Debian release, and what the base holds beside its essentials."""
+
+    suite: str
+    packages: tuple[str, ...]
+
+
 KINDS = {
-    "debootstrap": ("ca-certificates", "python3", "python3-venv"),
+    "debootstrap": Kind("bookworm", ("ca-certificates", "python3", "python3-venv")),
     # What python:3.11-slim-bookworm holds beside Debian's essentials, so that a CPython in /usr/local finds its libraries.
-    "slim": (
-        *("ca-certificates", "netbase", "tzdata", "libssl3", "libffi8", "libbz2-1.0", "liblzma5"),
-        *("libsqlite3-0", "zlib1g", "libreadline8", "libncursesw6", "libexpat1", "libuuid1"),
+    "slim": Kind(
+        "bookworm",
+        (
+            *("ca-certificates", "netbase", "tzdata", "libssl3", "libffi8", "libbz2-1.0"),
+            *("liblzma5", "libsqlite3-0", "zlib1g", "libreadline8", "libncursesw6", "libexpat1"),
+            "libuuid1",
+        ),
     ),
+    # Another release and another Python (3.13), for tests of bases that are not the default.
+    "trixie": Kind("trixie", ("ca-certificates", "gpgv", "python3", "python3-venv")),
 }
 # The machine's own mirror must not show in an image; these are Debian's public names.
 SOURCES = (
-    f"deb http://deb.debian.org/debian {SUITE} main\n"
-    f"deb http://deb.debian.org/debian {SUITE}-updates main\n"
-    f"deb http://deb.debian.org/debian-security {SUITE}-security main\n"
+    "deb http://deb.debian.org/debian {suite} main\n"
+    "deb http://deb.debian.org/debian {suite}-updates main\n"
+    "deb http://deb.debian.org/debian-security {suite}-security main\n"
 )
 # As Debian's own slim images do: packages installed later bring no documents either, and apt keeps no archive.
 DPKG_CONF = "".join(
@@ -73,7 +89,7 @@ def ensure_debootstrap() -> None:
         act("apt-get", "-o", "DPkg::Lock::Timeout=120", "-qq", *step, timeout=300, quiet=True)
 
 
-def prune(root: Path) -> None:
+def prune(root: Path, suite: str) -> None:
     """Remove what no job reads: documents, translations, apt's and dpkg's leftovers. Effects: files below `root`."""
     for part in PRUNED:
         shutil.rmtree(root / part, ignore_errors=True)
@@ -83,7 +99,7 @@ def prune(root: Path) -> None:
     for path in (root / "usr/share/doc").rglob("*"):
         if path.name != "copyright" and not path.is_dir():
             path.unlink()
-    (root / "etc/apt/sources.list").write_text(SOURCES, encoding="utf-8")
+    (root / "etc/apt/sources.list").write_text(SOURCES.format(suite=suite), encoding="utf-8")
     (root / "etc/dpkg/dpkg.cfg.d/docker").write_text(DPKG_CONF, encoding="utf-8")
     (root / "etc/apt/apt.conf.d/docker").write_text(APT_CONF, encoding="utf-8")
     # Debian's boot writes these two; in an image they would tell two hosts that they are one.
@@ -158,7 +174,8 @@ def make(kind: str) -> str:
     if exists(kind):
         return name
     ensure_debootstrap()
-    codename = os_release().get("VERSION_CODENAME", SUITE)
+    suite = KINDS[kind].suite
+    codename = os_release().get("VERSION_CODENAME", suite)
     mirror = (
         debian_mirror(codename)
         if os_release().get("ID") == "debian"
@@ -167,18 +184,18 @@ def make(kind: str) -> str:
     say(f"base-image: making {name} from Debian's packages, about a minute")
     with tempfile.TemporaryDirectory(prefix="muster-base-") as scratch:
         root = Path(scratch) / "root"
-        include = f"--include={','.join(KINDS[kind])}"
+        include = f"--include={','.join(KINDS[kind].packages)}"
         act(
             "debootstrap",
             "--variant=minbase",
             include,
-            SUITE,
+            suite,
             str(root),
             mirror,
             timeout=580,
             quiet=True,
         )
-        prune(root)
+        prune(root, suite)
         if kind == "slim":
             add_cpython(root)
         root.chmod(0o755)
@@ -192,7 +209,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "kind",
         choices=KINDS,
-        help="debootstrap: Debian with its own Python; slim: like python:3.11-slim",
+        help="debootstrap: Debian 12 with its own Python; slim: like python:3.11-slim; trixie: Debian 13",
     )
     kind = parser.parse_args(argv).kind
     try:

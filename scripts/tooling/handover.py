@@ -23,6 +23,8 @@ class Target(TypedDict, total=False):
     """What the scripts read of a target in bake's plan."""
 
     args: dict[str, str]
+    dockerfile: str
+    labels: dict[str, str]
     tags: list[str]
 
 
@@ -33,6 +35,7 @@ class Handover:
     secrets: tuple[str, ...]
     proxies: dict[str, str]
     wheel_folders: tuple[Path, ...]
+    efa_folder: Path | None = None
 
     def target(self, planned: Target, network: str | None) -> dict[str, object]:
         """Return the override of one target of bake's plan. Effects: looks for the wheel that it pins."""
@@ -46,10 +49,18 @@ class Handover:
         if network:
             override["network"] = network
         torch = planned.get("args", {}).get("TORCH_VERSION")
+        contexts = {}
         for folder in self.wheel_folders:
             if torch and any(folder.glob(f"torch-{torch}-*.whl")):
-                override["contexts"] = {"wheels": str(folder)}
-        return override
+                contexts["wheels"] = str(folder)
+        if self.efa_folder and wants_efa(planned):
+            contexts["efa-folder"] = str(self.efa_folder)
+        return {**override, **({"contexts": contexts} if contexts else {})}
+
+
+def wants_efa(planned: Target) -> bool:
+    """Tell whether a target fetches EFA's installer. Pure."""
+    return planned.get("args", {}).get("EFA", "none") != "none"
 
 
 def proxies(env: Mapping[str, str]) -> dict[str, str]:
@@ -115,7 +126,13 @@ def gather(folder: Path, env: Mapping[str, str]) -> Handover:
     ):
         secrets.append(f"id=ca,src={bundle}")
     folders = (Path(value) for value in settings.get("find-links", []))
-    return Handover(tuple(secrets), proxies(env), tuple(path for path in folders if path.is_dir()))
+    efa = env.get("MUSTER_EFA_FOLDER")
+    return Handover(
+        secrets=tuple(secrets),
+        proxies=proxies(env),
+        wheel_folders=tuple(path for path in folders if path.is_dir()),
+        efa_folder=Path(efa).resolve() if efa else None,
+    )
 
 
 def asks_entitlements() -> bool:

@@ -15,7 +15,9 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from tooling import base_image, handover
+from tooling import base_image, handover, sizes
+from tooling.efa import stand_in
+from tooling.handover import wants_efa
 from tooling.machine import ScriptError, act, ask, say
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -82,7 +84,7 @@ def revision() -> dict[str, str]:
     return {"MUSTER_REVISION": commit} if commit and "MUSTER_REVISION" not in os.environ else {}
 
 
-def network(stand_in: bool) -> str | None:
+def network(no_registry: bool) -> str | None:
     """Return the network mode of the build steps; None is the builder's default. Effects: reads the environment.
 
     A machine without a registry often routes from itself alone, and a proxy on the loopback is only there.
@@ -92,7 +94,7 @@ def network(stand_in: bool) -> str | None:
     local = any(
         "//localhost" in url or "//127." in url for url in handover.proxies(os.environ).values()
     )
-    return "host" if stand_in or local else None
+    return "host" if no_registry or local else None
 
 
 def bake(
@@ -109,7 +111,7 @@ def bake(
     env = {**BUILDX, **env}
     plan = planned(targets, file, env)
     with tempfile.TemporaryDirectory(prefix="muster-build-") as folder:  # mode 0700
-        settings = handover.gather(Path(folder), os.environ)
+        settings = handover.gather(Path(folder), {**os.environ, **env})
         overrides = {name: settings.target(target, mode) for name, target in plan.items()}
         path = Path(folder) / "override.json"
         path.write_text(json.dumps({"target": overrides}), encoding="utf-8")
@@ -119,21 +121,58 @@ def bake(
         act("docker", "buildx", "bake", *allow, *files, *extra, *targets, timeout=BUILD_S, env=env)
 
 
+def choose_efa(targets: Sequence[str], env: dict[str, str], *, no_registry: bool) -> dict[str, str]:
+    """Return bake's variables for a stand-in of EFA's installer, where one is asked for or nothing else can be had.
+
+    Raises ScriptError. Effects: may make the stand-in.
+    """
+    asked = os.environ.get("MUSTER_EFA")
+    if asked != "stand-in" and (asked or "MUSTER_EFA_FOLDER" in os.environ or not no_registry):
+        return {}
+    plan = planned(targets, BAKE_FILE, env)
+    wanted = [target["args"]["EFA_VERSION"] for target in plan.values() if wants_efa(target)]
+    if not wanted:
+        return {}
+    made = stand_in.make(ROOT / "build" / "efa", wanted[0])
+    if not asked:
+        say("images: a stand-in takes EFA's place, the tags say so (MUSTER_EFA=no: none at all)")
+    return {
+        "MUSTER_EFA": "stand-in",
+        "MUSTER_EFA_FOLDER": str(made.folder),
+        "MUSTER_EFA_SHA256": made.sha256,
+        "MUSTER_EFA_FINGERPRINT": made.fingerprint,
+    }
+
+
 def build(targets: Sequence[str], base: str | None, suffix: str, extra: Sequence[str] = ()) -> bool:
     """Build targets of docker-bake.hcl, and tell whether that was on a stand-in for the default base.
 
     Raises ScriptError. Effects: images and build cache in the engine.
     """
-    chosen, stand_in = choose_base(base)
+    chosen, no_registry = choose_base(base)
     env = {"MUSTER_BASE_IMAGE": chosen, "MUSTER_TAG_SUFFIX": suffix, **revision()}
-    bake(targets, BAKE_FILE, env, network(stand_in), extra)
-    return stand_in
+    env |= choose_efa(targets, env, no_registry=no_registry)
+    bake(targets, BAKE_FILE, env, network(no_registry), extra)
+    return no_registry
+
+
+def write_sizes() -> None:
+    """Write the table of each image's README. Raises ScriptError. Effects: those files."""
+    by_readme: dict[Path, dict[str, tuple[str, str]]] = {}
+    for name, target in planned(["all"], BAKE_FILE, {}).items():
+        if target.get("tags"):
+            readme = ROOT / Path(target["dockerfile"]).parent / "README.md"
+            cell = (target["tags"][0], target["labels"]["muster.budget"])
+            by_readme.setdefault(readme, {})[name] = cell
+    for readme, cells in by_readme.items():
+        sizes.write(readme, cells)
 
 
 def arguments() -> argparse.ArgumentParser:
     """Return the command line's parser. Pure."""
     parser = argparse.ArgumentParser(prog="scripts/images", description=DESCRIPTION)
     commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("sizes", help="write the sizes of all images into their READMEs")
     command = commands.add_parser("build", help="build targets or groups of docker-bake.hcl")
     command.add_argument("targets", nargs="*", metavar="TARGET", help="as bake names them")
     command.add_argument(
@@ -159,13 +198,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     split = words.index("--") if "--" in words else len(words)
     options = arguments().parse_args(words[:split])
-    targets = options.targets or ["default"]
     os.chdir(ROOT)
     try:
         if not ask("docker", "version", "--format", "{{.Server.Version}}"):
             raise ScriptError("no Docker engine answers: run scripts/engine")  # noqa: TRY301
-        stand_in = build(targets, options.base, options.tag_suffix, words[split + 1 :])
-        if options.look_alike and stand_in:
+        if options.command == "sizes":
+            write_sizes()
+            return 0
+        targets = options.targets or ["default"]
+        no_registry = build(targets, options.base, options.tag_suffix, words[split + 1 :])
+        if options.look_alike and no_registry:
             slim, suffix = f"{base_image.NAME}:slim", f"{options.tag_suffix}-slim"
             build(targets, slim, suffix, words[split + 1 :])
     except (ScriptError, OSError, subprocess.SubprocessError) as error:

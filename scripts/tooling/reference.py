@@ -1,13 +1,14 @@
-"""scripts/reference: docs/reference.md, from the harness's own tables. Needs muster installed: make reference."""
+"""scripts/reference: docs/reference.md and docs/gpus.md, from the harness's own tables. Needs muster installed: make reference."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 
 from muster.errors import STATUS_OF_KIND
 from muster.plan.reserved import TABLE as RESERVED
 from muster.settings import TABLE as SETTINGS
+from tooling import gpus
+from tooling.tables import table
 
 PATH = Path(__file__).resolve().parents[2] / "docs" / "reference.md"
 HEAD = """# Reference
@@ -36,13 +37,6 @@ is ignored with a line in the log, or refused where it looks like a misspelt one
 """
 
 
-def table(titles: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """Return a Markdown table. Pure."""
-    lines = [tuple(titles), *(tuple(row) for row in rows)]
-    lines.insert(1, tuple("---" for _ in lines[0]))
-    return "".join("| " + " | ".join(line) + " |\n" for line in lines)
-
-
 def text() -> str:
     """Return the page. Pure."""
     settings = (
@@ -68,6 +62,7 @@ def _shown(default: object) -> str:
 
 
 def main() -> int:
-    """Write the page. Effects: docs/reference.md."""
+    """Write the pages. Effects: docs/reference.md, docs/gpus.md."""
+    gpus.write()
     PATH.write_text(text(), encoding="utf-8")
     return 0

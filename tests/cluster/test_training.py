@@ -7,15 +7,13 @@ import time
 
 import pytest
 from cluster import Cluster, Job
-from engine import IMAGE, SLIM_IMAGE, has_image
+from engine import GPU_CELLS, IMAGE, SLIM_IMAGE, gpu_image, has_image
 
 pytestmark = pytest.mark.docker
 
 
-@pytest.mark.parametrize("image", [IMAGE, SLIM_IMAGE])
-def test_two_hosts_train_the_digits(image, tmp_path, digits, root):
+def train_on_two_hosts(tmp_path, root, digits, image, **environment):
     """Two hosts of two ranks learn the digits above 0.95; the leader alone saves the model."""
-    assert has_image(image), "run `make images`"
     job = Job(
         tmp_path,
         code=root / "examples",
@@ -23,7 +21,7 @@ def test_two_hosts_train_the_digits(image, tmp_path, digits, root):
         hosts=2,
         image=image,
         channels={"training": digits},
-        environment={"MUSTER_NPROC": "2"},
+        environment={"MUSTER_NPROC": "2", **environment},
     )
     with Cluster(job) as cluster:
         statuses = cluster.run()
@@ -37,6 +35,38 @@ def test_two_hosts_train_the_digits(image, tmp_path, digits, root):
         assert first.record["world_size"] == 4
         assert [rank["rank"] for rank in second.record["ranks"]] == [2, 3]
         assert not first.failure
+
+
+@pytest.mark.parametrize("image", [IMAGE, SLIM_IMAGE])
+def test_two_hosts_train_the_digits(image, tmp_path, digits, root):
+    """The CPU image on both bases."""
+    assert has_image(image), "run `make images`"
+    train_on_two_hosts(tmp_path, root, digits, image)
+
+
+@pytest.mark.parametrize("cell", GPU_CELLS)
+def test_two_hosts_train_the_digits_in_a_gpu_image(cell, tmp_path, digits, root):
+    """Over gloo, as there is no GPU here, once the job says that it may do without."""
+    train_on_two_hosts(tmp_path, root, digits, gpu_image(cell), MUSTER_ALLOW_CPU="1")
+
+
+def test_a_gpu_image_without_gpus_ends_on_all_hosts(tmp_path, root):
+    """Status 75, the same text on both hosts, and no rank has started."""
+    job = Job(
+        tmp_path,
+        code=root / "examples",
+        program="digits_ddp.py",
+        hosts=2,
+        # The CPU image as a GPU image: what decides is the variable that the GPU images set.
+        environment={"MUSTER_IMAGE_DEVICE": "gpu"},
+    )
+    with Cluster(job) as cluster:
+        assert cluster.run() == [75, 75]
+        first, second = cluster.hosts
+        assert first.failure == second.failure
+        assert re.match(r"this image is made for GPUs, and algo-\d shows none", first.failure)
+        assert "muster kind=check host=algo-" in first.failure
+        assert first.record["ranks"] == []
 
 
 def test_a_late_leader_is_waited_for(tmp_path, code):

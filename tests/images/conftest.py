@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from engine import IMAGE, SLIM_IMAGE, docker, has_image
+from engine import DEV_IMAGE, FULL, GPU_CELLS, IMAGE, SLIM_IMAGE, docker, gpu_image, has_image
 
 ROOT = Path(__file__).resolve().parents[2]
 # The scripts are no package that is installed; their parts are tested where they lie.
@@ -21,18 +23,50 @@ def inspect(image: str) -> dict:
     return json.loads(docker("image", "inspect", image).stdout)[0]
 
 
-@pytest.fixture(scope="session", params=["default", "slim"])
-def image(request) -> str:
-    """The CPU image on each base that is tested here."""
-    if request.param == "default":
-        return IMAGE
+@pytest.fixture(
+    scope="session", params=["ddp-cpu", "slim", "ddp-cpu-dev", *(GPU_CELLS if FULL else ())]
+)
+def cell(request) -> str:
+    """The cell of docker-bake.hcl under test, or `slim`: ddp-cpu on the look-alike of the default base."""
+    return request.param
+
+
+@pytest.fixture(scope="session")
+def image(cell) -> str:
+    """The image of the cell."""
+    if cell in GPU_CELLS:
+        return gpu_image(cell)
+    name = {"ddp-cpu": IMAGE, "slim": SLIM_IMAGE, "ddp-cpu-dev": DEV_IMAGE}[cell]
     base = inspect(IMAGE)["Config"]["Labels"].get("org.opencontainers.image.base.name", "")
-    if not base.startswith(STAND_IN):
+    if cell == "slim" and not base.startswith(STAND_IN):
         pytest.skip(f"{IMAGE} is built on {base} itself: no look-alike of it is needed")
-    if not has_image(SLIM_IMAGE):
-        command = "scripts/images build --look-alike cpu"
-        pytest.fail(f"the image {SLIM_IMAGE} is missing: run `{command}`", pytrace=False)
-    return SLIM_IMAGE
+    if not has_image(name):
+        pytest.fail(f"the image {name} is missing: run `make images-test`", pytrace=False)
+    return name
+
+
+@pytest.fixture(scope="session")
+def bake_args(root, plain_environment) -> Callable[[str], dict[str, str]]:
+    """A function that returns what docker-bake.hcl hands to the build of a cell."""
+
+    def args(target: str) -> dict[str, str]:
+        done = subprocess.run(
+            ["docker", "buildx", "bake", "--print", target],
+            cwd=root,
+            env=plain_environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return json.loads(done.stdout)["target"][target]["args"]
+
+    return args
+
+
+@pytest.fixture(scope="session")
+def pins(cell, bake_args) -> dict[str, str]:
+    """Those of the cell under test."""
+    return bake_args("ddp-cpu" if cell == "slim" else cell)
 
 
 @pytest.fixture(scope="session")

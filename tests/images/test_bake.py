@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
-GROUPS = ("default", "cpu", "gpu", "all")
+GROUPS = ("default", "cpu", "dev", "gpu", "all")
 
 
 def bake(root: Path, env: dict[str, str], *targets: str) -> dict:
@@ -64,6 +64,35 @@ def test_registry_and_suffix_make_the_tags(root, plain_environment):
     tags = bake(root, env, "ddp-cpu")["target"]["ddp-cpu"]["tags"]
     assert [tag.split(":")[0] for tag in tags] == ["example.com/team/ddp"] * 2
     assert all(tag.endswith("-x") for tag in tags)
+
+
+@pytest.mark.usefixtures("buildx")
+@pytest.mark.parametrize(
+    ("asked", "label", "suffix"),
+    [
+        ({}, "1.50.0", ""),
+        ({"MUSTER_EFA": "no"}, "none", "-noefa"),
+        ({"MUSTER_EFA": "stand-in"}, "stand-in", "-efa-stand-in"),
+    ],
+)
+def test_efa_is_told_by_label_and_tag(root, plain_environment, asked, label, suffix):
+    """No image without the real EFA has the tag of one that has it; CPU images have none, and need no suffix."""
+    env = {**plain_environment, **asked, "MUSTER_TAG_SUFFIX": "-x"}
+    targets = bake(root, env, "all")["target"]
+    assert targets["ddp-gpu"]["labels"]["muster.efa"] == label
+    assert targets["efa-gpu"]["args"]["EFA"] == label
+    assert all(tag.endswith(f"{suffix}-x") for tag in targets["ddp-gpu"]["tags"])
+    assert targets["ddp-cpu"]["labels"]["muster.efa"] == "none"
+    assert targets["ddp-cpu"]["tags"][0] == "muster/ddp:cpu-x"
+
+
+@pytest.mark.usefixtures("buildx")
+def test_a_base_with_its_own_torch_names_the_tag(root, plain_environment):
+    """The version tag is then what the base brings, and the build is told to check it."""
+    env = {**plain_environment, "MUSTER_VERSION_TAG": "2.12.1-cu128-py312"}
+    target = bake(root, env, "ddp-gpu")["target"]["ddp-gpu"]
+    assert target["tags"][1] == "muster/ddp:2.12.1-cu128-py312"
+    assert target["args"]["VERSION_TAG"] == "2.12.1-cu128-py312"
 
 
 @pytest.mark.usefixtures("buildx")

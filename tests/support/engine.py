@@ -7,8 +7,13 @@ import os
 import shutil
 import subprocess
 
+import pytest
+
 IMAGE = os.environ.get("MUSTER_TEST_IMAGE", "muster/ddp:cpu")
 SLIM_IMAGE = os.environ.get("MUSTER_TEST_SLIM_IMAGE", "muster/ddp:cpu-slim")
+DEV_IMAGE = os.environ.get("MUSTER_TEST_DEV_IMAGE", "muster/ddp:cpu-dev")
+GPU_CELLS = ("ddp-gpu", "ddp-gpu-cu126")
+FULL = os.environ.get("MUSTER_TEST_FULL") == "1"
 
 
 def docker(
@@ -41,3 +46,19 @@ def missing_engine() -> str:
 @functools.cache
 def has_image(name: str) -> bool:
     return docker("image", "inspect", name, check=False).returncode == 0
+
+
+def gpu_image(cell: str) -> str:
+    """The image of a GPU cell, with EFA, with a stand-in of it, or without. Skips the test where none was built.
+
+    CI builds none: two images of 6 GB. `make test-full` does.
+    """
+    tag = f"muster/ddp:{cell.removeprefix('ddp-')}"
+    for name in (tag, f"{tag}-efa-stand-in", f"{tag}-noefa"):
+        if has_image(name):
+            return name
+    if FULL:
+        pytest.fail(f"no image of {cell}: run `make images-gpu`", pytrace=False)
+    return pytest.skip(
+        f"no image of {cell}: `make images-gpu` builds it, `make test-full` does, too"
+    )

@@ -57,6 +57,7 @@ def test_signals(code: int, evidence: Evidence, headline: str, remedy: str):
         ),
         ("RuntimeError: unable to write to file </torch_12_34_0>: No space", FULL, "--shm-size"),
         ("ValueError: bad label 7", Evidence(), ""),
+        ("FileNotFoundError: [Errno 2] No such file or directory: '/data/a.cc'", Evidence(), ""),
     ],
 )
 def test_errors(error: str, evidence: Evidence, remedy: str):
@@ -80,7 +81,7 @@ def test_errors(error: str, evidence: Evidence, remedy: str):
             "CalledProcessError: Command 'pip install x' returned",
             "error: command '/usr/bin/x86_64-linux-gnu-gcc' failed: No such file or directory",
         ),
-        ("FileNotFoundError: [Errno 2] No such file or directory: 'g++'", ""),
+        ("FileNotFoundError: [Errno 2] No such file or directory: 'x86_64-linux-gnu-g++'", ""),
     ],
 )
 def test_a_missing_compiler(error: str, tail: str):

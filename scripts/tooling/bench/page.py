@@ -5,7 +5,7 @@ from __future__ import annotations
 from tooling.bench.results import CONTENDERS, Measurement, Results
 from tooling.bench.targets import verdicts
 from tooling.machine import ScriptError
-from tooling.reference import table
+from tooling.tables import table
 
 BEGIN = "<!-- bench: written by `make bench` from here -->\n"
 END = "<!-- bench: to here -->\n"

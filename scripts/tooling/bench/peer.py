@@ -25,4 +25,4 @@ def build(image: str) -> None:
     base = ask("docker", "image", "inspect", "--format", BASE_LABEL, image) or ""
     stand_in = base.startswith(f"{base_image.NAME}:")
     env = {"MUSTER_BENCH_IMAGE": image, "MUSTER_BENCH_PEER": NAME}
-    images.bake(["peer"], BAKE_FILE, env, images.network(stand_in=stand_in))
+    images.bake(["peer"], BAKE_FILE, env, images.network(no_registry=stand_in))

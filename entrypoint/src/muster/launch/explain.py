@@ -37,8 +37,8 @@ _GPU_REMEDY = (
     "(torch.utils.checkpoint), or sharding the model (FSDP)."
 )
 _NO_COMPILER = re.compile(
-    r"command '[^']*(gcc|g\+\+|c\+\+|cc|clang)' failed: No such file"  # setuptools
-    r"|No such file or directory: '(gcc|g\+\+|c\+\+|cc|clang)'"
+    r"command '([^']*[/-])?(gcc|g\+\+|c\+\+|cc|clang)' failed: No such file"  # setuptools
+    r"|No such file or directory: '([^']*[/-])?(gcc|g\+\+|c\+\+|cc|clang)'"
     r"|No working C\+\+ compiler found|Failed to find C compiler"  # torch.compile, Triton
 )
 _COMPILER_REMEDY = (
