@@ -24,16 +24,16 @@ def in_image(image: str, words: Sequence[str], *, cpu: bool) -> list[str]:
     """Return the command that runs the parts in a container. Pure."""
     mounts = {ROOT / "tests" / "gpu": "/smoke", ROOT / "examples": "/examples", DATA: "/digits"}
     volumes = [f"--volume={source}:{target}:ro" for source, target in mounts.items()]
-    # What NVIDIA recommends for NCCL, and what SageMaker's hosts have.
-    limits = ["--shm-size=1g", "--ulimit=memlock=-1", "--ulimit=stack=67108864"]
-    gpus = [] if cpu else ["--gpus=all"]
+    # What NVIDIA recommends for NCCL, and what SageMaker's hosts have; memory is locked for devices alone.
+    limits = ["--ulimit=memlock=-1", "--ulimit=stack=67108864"]
+    gpus = [] if cpu else ["--gpus=all", *limits]
     run = [
         "docker",
         "run",
         "--rm",
         "--network=none",
         *gpus,
-        *limits,
+        "--shm-size=1g",
         *volumes,
         "--entrypoint=python",
     ]

@@ -240,7 +240,7 @@ def main(argv: list[str] | None = None) -> int:
     """0: all parts passed; 1: one has not; 2: there is no GPU, or no muster."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--data", type=Path, required=True, help="the folder with digits.npz")
-    parser.add_argument("--examples", type=Path, default=HERE.parents[1] / "examples")
+    parser.add_argument("--examples", type=Path, default=HERE / "../../examples")
     parser.add_argument("--cpu", action="store_true", help="rehearse on a machine without a GPU")
     parser.add_argument("--out", type=Path, help="write the results into this file, as JSON")
     parser.add_argument("--only", nargs="+", metavar="PART", help="these parts alone")
