@@ -36,26 +36,24 @@ variable "PINS" {
   }
 }
 
-# Cells are listed, never multiplied: most combinations of torch, CUDA and Python do not exist. PyPI's torch 2.8 and newer
-# is no longer built for CUDA 12.6. `compiler` is what torch.compile needs at run time, in -dev cells also what sdists need.
+# The torch builds. PyPI's torch 2.8 and newer is no longer built for CUDA 12.6.
+variable "VENVS" {
+  default = [
+    { flavour = "cpu", torch = "2.13.0", build = "2.13.0+cpu", python = "py311" },
+    { flavour = "cu130", torch = "2.13.0", build = "2.13.0", python = "py311" },
+    { flavour = "cu126", torch = "2.7.1", build = "2.7.1", python = "py311" },
+  ]
+}
+
+# Cells are listed, never multiplied: most combinations of torch, CUDA and Python do not exist. `compiler` is what torch.compile
+# needs at run time, in -dev cells also what sdists need.
 variable "CELLS" {
   default = [
-    {
-      name   = "ddp-cpu", image = "ddp", device = "cpu", tag = "cpu", compiler = "", budget = "1.3 GB"
-      torch  = "2.13.0", build = "2.13.0+cpu", flavour = "cpu", python = "py311"
-    },
-    {
-      name   = "ddp-cpu-dev", image = "ddp", device = "cpu", tag = "cpu-dev", compiler = "g++", budget = "1.6 GB"
-      torch  = "2.13.0", build = "2.13.0+cpu", flavour = "cpu", python = "py311"
-    },
-    {
-      name   = "ddp-gpu", image = "ddp", device = "gpu", tag = "gpu", compiler = "gcc", budget = "6.2 GB"
-      torch  = "2.13.0", build = "2.13.0", flavour = "cu130", python = "py311"
-    },
-    {
-      name   = "ddp-gpu-cu126", image = "ddp", device = "gpu", tag = "gpu-cu126", compiler = "gcc", budget = "6.6 GB"
-      torch  = "2.7.1", build = "2.7.1", flavour = "cu126", python = "py311"
-    },
+    { name = "ddp-cpu", image = "ddp", device = "cpu", flavour = "cpu", tag = "cpu", compiler = "", budget = "1.3 GB" },
+    { name = "ddp-cpu-dev", image = "ddp", device = "cpu", flavour = "cpu", tag = "cpu-dev", compiler = "g++", budget = "1.6 GB" },
+    { name = "ddp-gpu", image = "ddp", device = "gpu", flavour = "cu130", tag = "gpu", compiler = "gcc", budget = "6.2 GB" },
+    { name = "ddp-gpu-cu126", image = "ddp", device = "gpu", flavour = "cu126", tag = "gpu-cu126", compiler = "gcc", budget = "6.6 GB" },
+    { name = "smddp-cpu", image = "smddp", device = "cpu", flavour = "cpu", tag = "cpu", compiler = "", budget = "1.5 GB" },
   ]
 }
 
@@ -70,7 +68,8 @@ variable "EFA_PROOF" {
 
 variable "TITLES" {
   default = {
-    ddp = "PyTorch DistributedDataParallel on SageMaker"
+    ddp   = "PyTorch DistributedDataParallel on SageMaker"
+    smddp = "PyTorch with MPI, and SageMaker's data parallel library, on SageMaker"
   }
 }
 
@@ -85,15 +84,15 @@ function "suffix" {
 }
 
 function "version" {
-  params = [cell]
-  result = MUSTER_VERSION_TAG != "" ? MUSTER_VERSION_TAG : "${cell.torch}-${cell.flavour}-${cell.python}"
+  params = [venv]
+  result = MUSTER_VERSION_TAG != "" ? MUSTER_VERSION_TAG : "${venv.torch}-${venv.flavour}-${venv.python}"
 }
 
 function "tags" {
   params = [cell]
   result = [
     "${REGISTRY}/${cell.image}:${cell.tag}${suffix(cell)}",
-    "${REGISTRY}/${cell.image}:${version(cell)}${cell.compiler == "g++" ? "-dev" : ""}${suffix(cell)}",
+    "${REGISTRY}/${cell.image}:${version([for venv in VENVS : venv if venv.flavour == cell.flavour][0])}${cell.compiler == "g++" ? "-dev" : ""}${suffix(cell)}",
   ]
 }
 
@@ -109,7 +108,7 @@ function "efa_version" {
 }
 
 group "default" { targets = ["ddp-cpu"] }
-group "cpu" { targets = ["ddp-cpu"] }
+group "cpu" { targets = ["ddp-cpu", "smddp-cpu"] }
 group "dev" { targets = ["ddp-cpu-dev"] }
 group "gpu" { targets = ["ddp-gpu", "ddp-gpu-cu126"] }
 group "all" { targets = ["cpu", "dev", "gpu"] }
@@ -176,6 +175,22 @@ target "efa" {
   }
 }
 
+# A venv for each torch: cells that share one share its layers.
+target "venv" {
+  name     = "venv-${venv.flavour}"
+  matrix   = { venv = VENVS }
+  inherits = ["_base"]
+  target   = "venv"
+  args = {
+    VERSION_TAG   = version(venv)
+    TORCH_VERSION = venv.build
+    TORCH_INDEX   = venv.flavour == "cpu" ? MUSTER_TORCH_INDEX : null
+    NUMPY_VERSION = PINS.numpy
+    BOTO3_VERSION = PINS.boto3
+    PIP_VERSION   = PINS.pip
+  }
+}
+
 target "image" {
   name       = cell.name
   matrix     = { cell = CELLS }
@@ -183,19 +198,13 @@ target "image" {
   dockerfile = "images/${cell.image}/Dockerfile"
   contexts = {
     base  = "target:base-${cell.device}"
-    tools = "target:tools"
-    wheel = "target:wheel"
+    venv  = "target:venv-${cell.flavour}"
     efa   = "target:efa-${cell.device}"
+    wheel = "target:wheel"
   }
   args = {
-    DEVICE        = cell.device
-    COMPILER      = cell.compiler
-    VERSION_TAG   = version(cell)
-    TORCH_VERSION = cell.build
-    TORCH_INDEX   = cell.device == "cpu" ? MUSTER_TORCH_INDEX : null
-    NUMPY_VERSION = PINS.numpy
-    BOTO3_VERSION = PINS.boto3
-    PIP_VERSION   = PINS.pip
+    DEVICE   = cell.device
+    COMPILER = cell.compiler
   }
   labels = {
     "org.opencontainers.image.title" = "${TITLES[cell.image]} (${cell.flavour})"

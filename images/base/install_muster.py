@@ -24,6 +24,7 @@ SHEBANG = "#!/opt/muster/bin/python -I\n"
 COMMANDS = {
     "muster": "from muster.cli import main\n\nraise SystemExit(main())\n",
     "muster-rank": "from muster.launch.shim import main\n\nraise SystemExit(main())\n",
+    "muster-rsh": "from muster.launch.rsh import main\n\nraise SystemExit(main())\n",
     "train": 'import sys\n\nfrom muster.cli import main\n\nraise SystemExit(main(["train", *sys.argv[1:]]))\n',
 }
 # Any driver of the same major version or newer runs it:

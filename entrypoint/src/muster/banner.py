@@ -21,14 +21,13 @@ def banner(job: Job, plan: Plan, *, full: bool = False) -> str:
     Secrets are hidden. In a log it has at most 15 lines; `full` is for `muster plan`.
     """
     hosts = ", ".join(plan.hosts[:_NAMED]) + (" …" if len(plan.hosts) > _NAMED else "")
-    command = shlex.join(mask_argv(plan.argv))  # To be read and pasted; never run from here.
-    if len(command) > _COMMAND and not full:
-        command = f"{command[:_COMMAND]} … (all of it: muster plan)"
+    command = _shown(plan.argv, full=full)
     place = f"{plan.node_rank + 1} of {len(plan.hosts)}: {hosts}"
     lines = [
         f"muster {__version__}: job {job.name}, host {plan.host} ({place})",
         f"world size {plan.world_size}, ranks meet at {plan.master_addr}:{plan.master_port}",
-        f"runs: {command}",
+        f"runs: {command}" if command else f"runs: what {plan.launcher} on {plan.hosts[0]} starts",
+        *([f"each rank: {_shown(plan.rank_argv, full=full)}"] if plan.rank_argv else []),
         *_channels(job),
         *map(mask_text, plan.notes),
     ]
@@ -36,6 +35,13 @@ def banner(job: Job, plan: Plan, *, full: bool = False) -> str:
         rest = len(lines) - _LINES + 1
         lines[_LINES - 1 :] = [f"… and {rest} lines more (muster plan)"]
     return "\n".join(lines)
+
+
+def _shown(argv: tuple[str, ...], *, full: bool) -> str:
+    command = shlex.join(mask_argv(argv))  # To be read and pasted; never run from here.
+    if len(command) > _COMMAND and not full:
+        return f"{command[:_COMMAND]} … (all of it: muster plan)"
+    return command
 
 
 def _channels(job: Job) -> list[str]:

@@ -188,12 +188,16 @@ class Plan:
     master_addr: str
     master_port: int
     argv: tuple[str, ...]
-    """The launcher's command. Never joined into a shell string."""
+    """The launcher's command. Never joined into a shell string. Empty where another host starts it."""
     cwd: str
     env: Mapping[str, str]
     """Variables added for the launcher."""
     rank_env: Mapping[str, str]
     """Variables that every rank on this host gets from the harness on top of `env`."""
+    rank_argv: tuple[str, ...] = ()
+    """What each rank here runs, where the launcher's command doesn't say."""
+    names: Mapping[str, str] = field(default_factory=dict)
+    """Other names that the launcher has for hosts."""
     notes: tuple[str, ...] = ()
 
 

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from muster.channel import message as msg
+from muster.channel import relay
 from muster.channel.agreement import HostFacts, disagreement, notes, nprocs
 from muster.channel.roster import HostState, Roster, missing_and_why
 from muster.channel.straggling import stalled
@@ -93,6 +94,7 @@ class Coordinator:
             "stacks": self._on_stacks,
             "over": self._on_over,
             "reported": self._on_reported,
+            **dict.fromkeys(relay.KINDS, self._on_relay),
         }.get(str(message.get("type")))
         if listen is None:
             raise WireError(f"an unknown message {message.get('type')!r}"[:80])
@@ -229,6 +231,11 @@ class Coordinator:
     def _on_reported(self, host: HostState, _message: Message) -> None:
         host.reported = True
         self._leave_when_all_reported()
+
+    def _on_relay(self, host: HostState, message: Message) -> None:
+        running = self.phase is Phase.RUN and not self._stop
+        refusal = "" if running else "the job's ranks have not begun, or are ending"
+        relay.relay(self.roster, host.name, message, self._send, refusal)
 
     # What is due.
 

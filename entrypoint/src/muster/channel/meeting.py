@@ -160,14 +160,19 @@ class Meeting:
     def take_directives(self) -> list[Message]:
         """The directives that have come; the verdict and the leave are noted here."""
         taken = []
-        while self.peer.directives:
-            directive = self.peer.directives.popleft()
-            if directive["type"] == "verdict":
-                self.verdict = self.verdict or directive
-            elif directive["type"] == "leave":
-                self._let_go = True
+        while directive := self._take_one():
             taken.append(directive)
         return taken
+
+    def _take_one(self) -> Message | None:
+        if not self.peer.directives:
+            return None
+        directive = self.peer.directives.popleft()
+        if directive["type"] == "verdict":
+            self.verdict = self.verdict or directive
+        elif directive["type"] == "leave":
+            self._let_go = True
+        return directive
 
     def _wait_for(self, kind: str) -> Message:
         found: list[Message] = []
@@ -185,7 +190,8 @@ class Meeting:
         heard: Callable[[Message], object] = lambda _: None,
     ) -> None:
         while True:
-            for directive in self.take_directives():
+            # What comes after the awaited one is for whoever comes next.
+            while not done() and (directive := self._take_one()):
                 heard(directive)
                 if directive["type"] == "stop":
                     say(f"{directive['host']} was asked to stop: so is this host")

@@ -4,7 +4,7 @@
                     ranks {done, living}  stacks {rank, text}  over {cause}  reported {}
     leader → host   welcome {master_port, nprocs}  go {}  stop {signum, host}  dump {}
                     verdict {cause}  leave {}
-    both ways       beat {}
+    both ways       beat {}; spawn, hangup, ate, output, exited for another host (relay.py)
 
 docs/channel.md says when each is sent.
 """

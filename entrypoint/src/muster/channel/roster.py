@@ -53,6 +53,9 @@ class Roster:
     def __getitem__(self, name: str) -> HostState:
         return self._hosts[name]
 
+    def __contains__(self, name: str) -> bool:
+        return name in self._hosts
+
     def __iter__(self) -> Iterator[HostState]:
         return iter(self._hosts.values())
 

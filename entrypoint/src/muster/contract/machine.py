@@ -21,7 +21,8 @@ MORE_SHARED_MEMORY = (
 )
 """What gives a container a larger /dev/shm; SageMaker's own hosts have a large one."""
 _GET_ADDRESS = 0x8915
-"""SIOCGIFADDR of linux/sockios.h."""
+_GET_MASK = 0x891B
+"""SIOCGIFADDR and SIOCGIFNETMASK of linux/sockios.h."""
 
 
 def look_at_machine(env: Mapping[str, str]) -> Machine:
@@ -122,10 +123,26 @@ def _resolve(hosts: Sequence[str]) -> list[str]:
 
 def address_of(interface: str) -> str:
     """Its IPv4 address (https://man7.org/linux/man-pages/man7/netdevice.7.html), or nothing."""
+    return _ask_interface(interface, _GET_ADDRESS)
+
+
+def network_of(interface: str) -> str:
+    """Its IPv4 network as ADDRESS/BITS, or nothing."""
+    address, mask = address_of(interface), _ask_interface(interface, _GET_MASK)
+    if not address or not mask:
+        return ""
+    address_bits, mask_bits = (
+        int.from_bytes(socket.inet_aton(text), "big") for text in (address, mask)
+    )
+    network = socket.inet_ntoa((address_bits & mask_bits).to_bytes(4, "big"))
+    return f"{network}/{mask_bits.bit_count()}"
+
+
+def _ask_interface(interface: str, what: int) -> str:
     request = struct.pack("256s", interface.encode()[:15])
     try:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-            answer = fcntl.ioctl(probe.fileno(), _GET_ADDRESS, request)
+            answer = fcntl.ioctl(probe.fileno(), what, request)
     except OSError:
         return ""
     return socket.inet_ntoa(answer[20:24])

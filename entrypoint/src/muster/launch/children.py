@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import IO
 
 from muster.errors import LaunchError
@@ -17,28 +16,63 @@ from muster.model import Plan
 _PR_SET_CHILD_SUBREAPER = 36
 
 
-@dataclass(frozen=True)
 class Launcher:
-    """A launcher that runs, and where its output is."""
+    """The launcher of this host; without a process, one that another host runs for all.
 
-    process: subprocess.Popen[bytes]
-    out: Source
-    err: Source
+    Args:
+        process: it runs.
+        outputs: where its output is.
+    """
+
+    def __init__(
+        self, process: subprocess.Popen[bytes] | None = None, outputs: tuple[Source, ...] = ()
+    ) -> None:
+        self.process = process
+        self.outputs = outputs
 
     @property
     def ended(self) -> bool:
         """Whether it is known to have ended (see reap_orphans)."""
-        return self.process.returncode is not None
+        return self.process is not None and self.process.returncode is not None
+
+    @property
+    def code(self) -> int:
+        """Its code, or -n for signal n; 0 while it runs."""
+        return (self.process.returncode or 0) if self.process else 0
+
+    @property
+    def tail(self) -> tuple[str, ...]:
+        """Its last lines on stderr."""
+        return self.outputs[-1].tail_lines() if self.outputs else ()
+
+    @property
+    def processes(self) -> dict[int, subprocess.Popen[bytes]]:
+        """By pid."""
+        return {self.process.pid: self.process} if self.process else {}
+
+    def mute(self) -> None:
+        """Shows nothing more of it."""
+        for output in self.outputs:
+            output.muted = True
+
+    def kill(self) -> None:
+        """Ends it, and what it has started in its group."""
+        if self.process and self.process.poll() is None:
+            kill_group(self.process.pid)
+            self.process.wait()
 
 
 def start_launcher(plan: Plan, env: Mapping[str, str], pump: LogPump) -> Launcher:
     """Starts the plan's command in a session of its own, its output going to `pump`.
 
-    Of its own, so that Ctrl-C at a terminal reaches the harness alone, which decides.
+    Of its own, so that Ctrl-C at a terminal reaches the harness alone, which decides. Where the
+    plan has no command, another host's launcher is this one's, too.
 
     Raises:
         LaunchError: the command can't be started.
     """
+    if not plan.argv:
+        return Launcher()
     try:
         process = subprocess.Popen(
             plan.argv,
@@ -53,9 +87,8 @@ def start_launcher(plan: Plan, env: Mapping[str, str], pump: LogPump) -> Launche
         what = f"{plan.argv[0]} can't be started: {error.strerror}"
         raise LaunchError(what) from error
     label = f"[{plan.host} {plan.launcher}] ".encode()
-    return Launcher(
-        process, _pumped(process.stdout, 1, label, pump), _pumped(process.stderr, 2, label, pump)
-    )
+    streams = ((process.stdout, 1), (process.stderr, 2))
+    return Launcher(process, tuple(_pumped(*stream, label, pump) for stream in streams))
 
 
 def _pumped(stream: IO[bytes] | None, target: int, label: bytes, pump: LogPump) -> Source:
@@ -72,11 +105,14 @@ def adopt_orphans() -> None:
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def reap_orphans(launcher: Launcher) -> None:
-    """Reaps every ended child but the launcher.
+def reap_orphans(own: Mapping[int, subprocess.Popen[bytes]]) -> None:
+    """Reaps every ended child but those that have a Popen, which are asked to look.
 
-    Peeks first: a waitpid(-1) would take the launcher's status away from its Popen,
+    Peeks first: a waitpid(-1) would take a launcher's status away from its Popen,
     which then reports 0 for a launcher that failed.
+
+    Args:
+        own: this process's Popens, by pid.
     """
     while True:
         try:
@@ -85,8 +121,8 @@ def reap_orphans(launcher: Launcher) -> None:
             return
         if ended is None:
             return
-        if ended.si_pid == launcher.process.pid:
-            launcher.process.poll()
+        if ended.si_pid in own:
+            own[ended.si_pid].poll()
         else:
             os.waitpid(ended.si_pid, 0)
 

@@ -1,7 +1,7 @@
 """What the shim and the harness say to each other: one JSON object a line.
 
     shim     → hello {rank, local_rank, pid}, with the read ends of two pipes
-    harness  → start {env}
+    harness  → start {env}, {argv, cwd} where the launcher doesn't say what to run
     shim     → started {pid} · ended {code, time}
     harness  → signal {number, group} · release
 

@@ -76,34 +76,41 @@ class Rank:
             return  # The shim is gone; its end of file says so as well.
 
 
+@dataclass(frozen=True)
+class Orders:
+    """What each rank of this host is told."""
+
+    env: Mapping[str, str]
+    """What its script gets on top of what it inherited."""
+    only_rank: int = 0
+    """The rank of a process to which no launcher gave one."""
+    argv: tuple[str, ...] = ()
+    """What it runs, when its launcher doesn't say."""
+    cwd: str = ""
+    """And where."""
+
+
 class Ranks:
     """All ranks of this host.
 
     Args:
         folder: a private folder for the socket and the error records.
-        rank_env: what each rank's script gets on top of what it inherited.
+        orders: what each is told.
         pump: where their output goes.
         policy: which of it is shown, and how.
-        only_rank: the rank of a process to which no launcher gave one.
     """
 
-    def __init__(
-        self,
-        folder: str,
-        rank_env: Mapping[str, str],
-        pump: LogPump,
-        policy: LogPolicy,
-        only_rank: int,
-    ) -> None:
+    def __init__(self, folder: str, orders: Orders, pump: LogPump, policy: LogPolicy) -> None:
         self.address = os.path.join(folder, "ranks.sock")
         self.all: list[Rank] = []
         self.closed = False
         """Set when the job is ending: no further rank is started."""
         self._folder = folder
-        self._env = {**rank_env, protocol.ERROR_DIR_VARIABLE: folder}
+        env = {**orders.env, protocol.ERROR_DIR_VARIABLE: folder}
+        self._start = {"type": "start", "env": env, "argv": orders.argv, "cwd": orders.cwd}
         self._pump = pump
         self._policy = policy
-        self._only_rank = only_rank
+        self._only_rank = orders.only_rank
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(self.address)
         self._listener.listen(1024)
@@ -142,7 +149,7 @@ class Ranks:
         rank = Rank(conn, number, hello["local_rank"] or 0, lines, out, err, hello["pid"])
         self.all.append(rank)
         self._selector.register(conn, selectors.EVENT_READ, lambda: self._hear(rank))
-        rank._send({"type": "start", "env": self._env})  # noqa: SLF001  (same module)
+        rank._send(self._start)  # noqa: SLF001  (same module)
 
     def _add(self, fd: int, target: int, rank: int) -> Source:
         stream = ("stdout", "stderr")[target - 1]

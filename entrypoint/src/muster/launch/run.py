@@ -16,7 +16,8 @@ from muster.errors import LaunchError
 from muster.launch import children, evidence, explain, protocol
 from muster.launch.outcome import LauncherEnd, decide
 from muster.launch.policy import LogPolicy, make_policy
-from muster.launch.ranks import Ranks
+from muster.launch.ranks import Orders, Ranks
+from muster.launch.remote import RSH_VARIABLE, RemoteStart
 from muster.launch.spill import spill
 from muster.launch.streams import LogPump
 from muster.launch.supervisor import Limits, Supervisor
@@ -86,13 +87,19 @@ def _supervised(
 ) -> Outcome:
     meeting, folder = around
     shared_world = plan.launcher != "plain"
-    only_rank = 0 if shared_world else plan.node_rank
-    ranks = Ranks(folder, spill(plan.rank_env, lambda: folder), pump, policy, only_rank)
+    orders = Orders(
+        env=spill(plan.rank_env, lambda: folder),
+        only_rank=0 if shared_world else plan.node_rank,
+        argv=plan.rank_argv,
+        cwd=plan.cwd if plan.rank_argv else "",
+    )
+    ranks = Ranks(folder, orders, pump, policy)
     before = evidence.look()
     meeting.inbox.open()
     children.adopt_orphans()
     env = {**inherited, **plan.env, protocol.SOCKET_VARIABLE: ranks.address}
-    launcher = children.start_launcher(plan, env, pump)
+    remote = RemoteStart(plan.host, meeting.peer.tell, folder, env, plan.names)
+    launcher = children.start_launcher(plan, {**env, RSH_VARIABLE: remote.address}, pump)
     limits = Limits(
         expected=plan.nproc,
         shared_world=shared_world and len(plan.hosts) > 1,
@@ -100,7 +107,7 @@ def _supervised(
         abort_grace=settings.abort_grace_s,
         frozen=settings.silence_s,
     )
-    supervisor = Supervisor(launcher, ranks, meeting, pump, limits)
+    supervisor = Supervisor((launcher, ranks, remote), meeting, pump, limits)
 
     def account() -> Outcome:
         outcome = decide(
@@ -108,8 +115,8 @@ def _supervised(
             ranks.ends(),
             LauncherEnd(
                 plan.launcher,
-                launcher.process.returncode or 0,
-                launcher.err.tail_lines(),
+                launcher.code,
+                launcher.tail,
                 left_ranks=supervisor.launcher_left,
                 time=supervisor.launcher_ended_at,
             ),
@@ -120,6 +127,7 @@ def _supervised(
         return _unfrozen(plan.host, outcome, supervisor.lookout.frozen)
 
     outcome = supervisor.run(account)
+    remote.close()
     pump.drain(1.0)
     _show_hidden(ranks, policy, pump)
     return outcome

@@ -38,14 +38,44 @@ _NOT_FOUND = 127
 _NOT_EXECUTABLE = 126
 
 
+_IDENTITY = {
+    "RANK": ("OMPI_COMM_WORLD_RANK", "HOROVOD_RANK"),
+    "LOCAL_RANK": ("OMPI_COMM_WORLD_LOCAL_RANK", "HOROVOD_LOCAL_RANK"),
+    "WORLD_SIZE": ("OMPI_COMM_WORLD_SIZE", "HOROVOD_SIZE"),
+    "LOCAL_WORLD_SIZE": ("OMPI_COMM_WORLD_LOCAL_SIZE", "HOROVOD_LOCAL_SIZE"),
+}
+"""What torch.distributed reads, and what other launchers than torchrun call it."""
+
+
 def main(argv: Sequence[str] | None = None) -> NoReturn:
-    """Runs the command in `argv` as a rank, and ends as it does."""
+    """Runs the command in `argv` as a rank, and ends as it does.
+
+    Under a launcher that runs on one host for all, the command is empty: the harness of this host
+    says what its ranks run.
+    """
     command = list(sys.argv[1:] if argv is None else argv)
     if command[:1] == ["--"]:
         del command[0]
-    if not command:
+    for name, value in identity(os.environ).items():
+        os.environ[name] = value
+    address = os.environ.get(protocol.SOCKET_VARIABLE)
+    if not command and not address:
         sys.exit("muster-rank: no command given: muster-rank -- COMMAND ARGS")
-    _run(command, os.environ.get(protocol.SOCKET_VARIABLE))
+    _run(command, address)
+
+
+def identity(env: Mapping[str, str]) -> dict[str, str]:
+    """Who this process is in torch.distributed's words, from the launcher's. Pure.
+
+    mpirun and horovodrun say it in variables of their own, and theirs win: RANK may be left over
+    from whatever started the launcher.
+    """
+    found = {}
+    for name, others in _IDENTITY.items():
+        values = [env[other] for other in others if env.get(other)]
+        if values:
+            found[name] = values[0]
+    return found
 
 
 def _run(command: list[str], address: str | None) -> NoReturn:
@@ -70,8 +100,11 @@ class _Shim:
     def run(self, command: list[str]) -> int:
         """The rank's code: its exit code, or -n for signal n."""
         pipes = self._say_hello()
-        env = self._wait_for_start()
-        command = command + _local_rank_argument(env)
+        start = self._wait_for_start()
+        env = {k: v for k, v in os.environ.items() if k != protocol.SOCKET_VARIABLE} | start["env"]
+        command = (start.get("argv") or command) + _local_rank_argument(env)
+        if start.get("cwd"):
+            os.chdir(start["cwd"])
         wake = _wake_on_child()
         # Blocked, a signal for the script waits until the child can take it. Ignored, as by this
         # process, it would be lost between the fork and the child's own settings.
@@ -109,16 +142,14 @@ class _Shim:
         os.close(err_read)
         return out_write, err_write
 
-    def _wait_for_start(self) -> dict[str, str]:
-        own = {k: v for k, v in os.environ.items() if k != protocol.SOCKET_VARIABLE}
+    def _wait_for_start(self) -> protocol.Message:
         messages: list[protocol.Message] | None = []
         while not messages:
             messages = self._lines.receive()
             if messages is None:
                 _give_up("the harness ended, or the job is being stopped")
-        given: dict[str, str] = messages[0]["env"]  # The first message is always `start`.
         self._early = messages[1:]
-        return own | given
+        return messages[0]  # The first message is always `start`.
 
     def _watch(self, pid: int, wake: int) -> int:
         """Waits for the script's end and passes signals on. The code as subprocess has it."""

@@ -20,6 +20,7 @@ from muster.launch import children
 from muster.launch.lookout import Lookout, wake
 from muster.launch.outcome import is_consequence
 from muster.launch.ranks import Ranks
+from muster.launch.remote import RemoteStart
 from muster.launch.stragglers import Stragglers
 from muster.launch.streams import LogPump
 from muster.log import say
@@ -55,12 +56,12 @@ class Supervisor:
 
     def __init__(
         self,
-        launcher: children.Launcher,
-        ranks: Ranks,
+        here: tuple[children.Launcher, Ranks, RemoteStart],
         meeting: Meeting,
         pump: LogPump,
         limits: Limits,
     ) -> None:
+        launcher, ranks, remote = here
         self.stop_signal = 0
         self.launcher_left = False
         """Whether the launcher ended while ranks of it were alive."""
@@ -69,6 +70,7 @@ class Supervisor:
         self.lookout = Lookout(ranks, limits.frozen)
         self._launcher = launcher
         self._ranks = ranks
+        self._remote = remote
         self._meeting = meeting
         self._pump = pump
         self._limits = limits
@@ -84,6 +86,7 @@ class Supervisor:
         self._selector.register(meeting.inbox, selectors.EVENT_READ, self._on_signals)
         self._selector.register(meeting.peer, selectors.EVENT_READ, meeting.peer.turn)
         ranks.watch(self._selector)
+        remote.watch(self._selector)
 
     def run(self, account: Callable[[], Outcome]) -> Outcome:
         """Returns when every rank of the job is over, and the launcher here.
@@ -105,7 +108,11 @@ class Supervisor:
         return self._meeting.judged(outcome)
 
     def _turn(self, timeout: float | None) -> None:
-        waits = [wait for wait in (timeout, self._meeting.peer.patience()) if wait is not None]
+        due = self._remote.next_due()
+        remote = None if due is None else max(0.0, due - time.monotonic())
+        waits = [
+            wait for wait in (timeout, self._meeting.peer.patience(), remote) if wait is not None
+        ]
         for key, _ in self._selector.select(min(waits, default=None)):
             key.data()
         if self._launcher.ended and not self.launcher_ended_at:
@@ -113,6 +120,7 @@ class Supervisor:
         self._meeting.peer.turn()
         for directive in self._meeting.take_directives():
             self._heed(directive)
+        self._remote.look()
 
     def _patience(self) -> float:
         pending = [self._settled_at if not self._ending else self._kill_at]
@@ -179,7 +187,7 @@ class Supervisor:
     def _on_signals(self) -> None:
         for number in self._meeting.inbox.read():
             if number == signal.SIGCHLD:
-                children.reap_orphans(self._launcher)
+                children.reap_orphans(self._launcher.processes | self._remote.processes)
             elif number not in STOPPING:
                 for rank in self._ranks.living:
                     rank.signal(number, ending=False)
@@ -205,6 +213,8 @@ class Supervisor:
             self._stop(number, f"{directive['host']} was asked to stop")
         elif directive["type"] == "dump":
             self.lookout.ask_for_stacks()
+        elif self._remote.heed(directive):
+            return
         elif directive["type"] == "verdict" and not self._ending:
             if self._ranks.living:
                 cause = unpack_cause(directive["cause"])
@@ -239,27 +249,33 @@ class Supervisor:
         self._end_leftovers()
         # What a launcher says of ranks that failed is long, and we know better. After a good end
         # all that it can say is that another host's launcher has gone before it.
-        self._launcher.out.muted = self._launcher.err.muted = True
+        self._launcher.mute()
 
     def _finish(self) -> None:
         """The job is over: lets everything go."""
         for rank in self._ranks.all:
             rank.release()
         deadline = time.monotonic() + _LAUNCHER_S
-        while not self._launcher.ended and time.monotonic() < deadline:
+        while self._lingers() and time.monotonic() < deadline:
             self._turn(deadline - time.monotonic())
             if self.stop_signal:
                 break
-        process = self._launcher.process
-        if process.poll() is None:
-            children.kill_group(process.pid)
-            process.wait()
+        self._launcher.kill()
+        self._remote.end(0.0)
+        while self._remote.processes:
+            self._turn(0.05)
+
+    def _lingers(self) -> bool:
+        """Whether a launcher, or what one has started here, is still running."""
+        own = self._launcher.process is not None and not self._launcher.ended
+        return own or bool(self._remote.processes)
 
     def _wait_for_stragglers(self) -> None:
         """After a stop, what the scripts have left running may finish in the rest of their time."""
         shims = [rank.shim for rank in self._ranks.all]
         groups = [rank.pid for rank in self._ranks.all if rank.pid]
-        stragglers = Stragglers(groups, [self._launcher.process.pid, *shims])
+        launchers = self._launcher.processes | self._remote.processes
+        stragglers = Stragglers(groups, [*launchers, *shims])
         told = False
         while time.monotonic() < self._stop_by and (working := stragglers.working()):
             if not told:
@@ -271,7 +287,7 @@ class Supervisor:
     def _end_leftovers(self) -> None:
         """Ends what a rank's script left running with our pipes in its hands."""
         # The launcher's own pipes stay open until it ends.
-        own = (self._launcher.out, self._launcher.err)
+        own = self._launcher.outputs
         if self._pump.drain(_DRAIN_S, own):
             return
         for rank in self._ranks.all:

@@ -12,18 +12,27 @@ from muster.contract.machine import MORE_SHARED_MEMORY
 from muster.contract.precedence import Choice, choose
 from muster.errors import LaunchError, PlanError
 from muster.model import Code, Job, Plan
-from muster.plan import environment, plain, torchrun
+from muster.plan import environment, mpirun, plain, torchrun
 from muster.plan.facts import Facts
 from muster.plan.reserved import review
+from muster.plan.start import Start
 from muster.plan.topology import Topology, make_topology
 from muster.settings import LAUNCHERS, Settings
 
 _DOCKERS_SHM = 64 * 2**20
 
-Launcher = Callable[[Topology, Facts, str], tuple[str, ...]]
+Launcher = Callable[[Start], tuple[str, ...]]
 
-BUILT: dict[str, Launcher] = {"torchrun": torchrun.command, "plain": plain.command}
+BUILT: dict[str, Launcher] = {
+    "torchrun": torchrun.command,
+    "mpirun": mpirun.command,
+    "plain": plain.command,
+}
 """The launchers of this version, each a function to the argv in front of the script."""
+
+FROM_ONE_HOST = ("mpirun",)
+"""Those that run on the world's first host and start the others' ranks. Each host tells its ranks
+what to run: it knows its own paths, and no argument is on a command line for all to see."""
 
 _ASKED_BY_SDK = {
     "sagemaker_mpi_enabled": "mpirun",
@@ -59,7 +68,15 @@ def make_plan(
     _refuse_more_than_gpus(topology, job, settings)
     master_addr = _master_addr(world, settings)
     arguments = argv.MODES[settings.args_mode](job.hyperparameters) + job.program_args
+    script = code.command + arguments
+    start = Start(topology, facts, master_addr, settings.addresses, _custom(job), inherited)
+    one = launcher in FROM_ONE_HOST
+    if one and settings.exec_only and len(topology.hosts) > 1:
+        what = f"launcher {launcher} on several hosts can't be had with MUSTER_EXEC=1"
+        raise PlanError(what, "muster itself starts the other hosts' ranks: leave MUSTER_EXEC out.")
     env = environment.launcher_env(job, topology, inherited)
+    if launcher == "mpirun":
+        env |= mpirun.environment(start)
     direct = environment.no_proxy(job, inherited) if settings.extend_no_proxy else {}
     return Plan(
         launcher=launcher,
@@ -70,12 +87,17 @@ def make_plan(
         world_size=topology.world_size,
         master_addr=master_addr,
         master_port=facts.master_port,
-        argv=BUILT[launcher](topology, facts, master_addr) + code.command + arguments,
+        argv=BUILT[launcher](start) + (() if one and not settings.exec_only else script),
         cwd=code.directory,
         env=env | direct,
         rank_env=environment.rank_env(
             job, code, arguments, (master_addr, facts.master_port), inherited
-        ),
+        )
+        | (environment.group_env(topology, master_addr, facts.master_port) if one else {}),
+        rank_argv=script if one else (),
+        names={
+            settings.addresses[host]: host for host in topology.hosts if host in settings.addresses
+        },
         notes=(
             *job.notes,
             *shared_names(job),
@@ -87,6 +109,10 @@ def make_plan(
             *_another_port(settings, facts),
         ),
     )
+
+
+def _custom(job: Job) -> str:
+    return job.reserved.get(mpirun.SOURCE, "")
 
 
 def _another_port(settings: Settings, facts: Facts) -> tuple[str, ...]:

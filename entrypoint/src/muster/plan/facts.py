@@ -1,15 +1,18 @@
-"""What a plan must look up on this host. Effects: searches PATH, tries a port."""
+"""What a plan must look up on this host. Effects: searches PATH, tries a port, asks mpirun."""
 
 from __future__ import annotations
 
 import errno
+import re
 import shutil
 import socket
+import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from muster.contract.groups import make_groups
+from muster.contract.machine import network_of
 from muster.model import Job
 from muster.settings import Settings
 
@@ -25,6 +28,13 @@ class Facts:
     """Why the port on which the ranks meet can't be used; a plan that needs it says so."""
     nprocs: tuple[int, ...] = ()
     """Ranks of each host of the world, where the hosts have told each other."""
+    mpirun: str | None = None
+    """Open MPI's, where the job may want it; and its major version."""
+    mpi_major: int | None = None
+    cidr: str = ""
+    """The network of the interface between the hosts: its names may differ, its network does not."""
+    rsh: tuple[str, ...] = ()
+    """The argv of what starts a program on another host."""
 
 
 _claims: dict[int, socket.socket] = {}
@@ -43,6 +53,7 @@ def look_up_facts(
         claim: whether the job is about to run: its port is then kept from other harnesses.
     """
     port, trouble = _master_port(job, settings, claim=claim)
+    mpirun = shutil.which("mpirun", path=env.get("PATH")) if _may_want_mpi(job, settings) else None
     return Facts(
         torchrun=shutil.which("torchrun", path=env.get("PATH")),
         # Isolated: neither the user's PYTHONPATH nor a queue.py beside the script may
@@ -50,7 +61,26 @@ def look_up_facts(
         shim=(sys.executable, "-I", "-m", "muster.launch.shim", "--"),
         master_port=port,
         port_trouble=trouble,
+        mpirun=mpirun,
+        mpi_major=_mpi_major(mpirun, env) if mpirun else None,
+        cidr=network_of(job.interface) if mpirun and job.interface else "",
+        rsh=(sys.executable, "-I", "-m", "muster.launch.rsh"),
     )
+
+
+def _may_want_mpi(job: Job, settings: Settings) -> bool:
+    """Whether anything in the job speaks of MPI: asking mpirun who it is takes 30 ms."""
+    asked = any("mpi" in key or "parallel" in key or "ddp" in key for key in job.reserved)
+    return asked or "mpirun" in (settings.launcher, settings.default_launcher)
+
+
+def _mpi_major(mpirun: str, env: Mapping[str, str]) -> int | None:
+    """Open MPI's major version; None for another MPI."""
+    done = subprocess.run(
+        [mpirun, "--version"], env=env, capture_output=True, text=True, timeout=30, check=False
+    )
+    found = re.match(r"mpirun \(Open MPI\) (\d+)\.", done.stdout)
+    return int(found[1]) if found else None
 
 
 def _master_port(job: Job, settings: Settings, *, claim: bool) -> tuple[int, str]:

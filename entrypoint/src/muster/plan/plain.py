@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from muster.plan.facts import Facts
-from muster.plan.topology import Topology
+from muster.plan.start import Start
 
 
-def command(_topology: Topology, facts: Facts, _master_addr: str) -> tuple[str, ...]:
+def command(start: Start) -> tuple[str, ...]:
     """The argv in front of the rank's own command: the shim alone."""
-    return facts.shim
+    return start.facts.shim

@@ -8,16 +8,16 @@ names in the job, and then waits for ten minutes.
 from __future__ import annotations
 
 from muster.errors import PlanError
-from muster.plan.facts import Facts
-from muster.plan.topology import Topology
+from muster.plan.start import Start
 
 
-def command(topology: Topology, facts: Facts, master_addr: str) -> tuple[str, ...]:
+def command(start: Start) -> tuple[str, ...]:
     """The argv in front of the rank's own command.
 
     Raises:
         PlanError: torchrun is not on PATH.
     """
+    topology, facts = start.topology, start.facts
     if facts.torchrun is None:
         what = "launcher torchrun: no torchrun on PATH"
         raise PlanError(what, "Use an image with PyTorch, or set MUSTER_LAUNCHER=plain.")
@@ -27,7 +27,7 @@ def command(topology: Topology, facts: Facts, master_addr: str) -> tuple[str, ..
         f"--nproc-per-node={topology.nproc}",
         f"--node-rank={topology.node_rank}",
         "--rdzv-backend=static",
-        f"--master-addr={master_addr}",
+        f"--master-addr={start.master_addr}",
         f"--master-port={facts.master_port}",
         # What torchrun starts is the shim, an executable, and the shim starts the script.
         "--no-python",

@@ -1,0 +1,32 @@
+"""What a launcher's command is made from. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from muster.plan.facts import Facts
+from muster.plan.topology import Topology
+
+
+@dataclass(frozen=True)
+class Start:
+    """The ranks, this host, and what the user wants of the launcher."""
+
+    topology: Topology
+    facts: Facts
+    master_addr: str
+    addresses: Mapping[str, str]
+    """Of hosts whose names don't resolve."""
+    custom: str
+    """Options for mpirun, as the user wrote them."""
+    inherited: Mapping[str, str]
+    """The container's environment: what is set there is not set again."""
+
+    @property
+    def slots(self) -> tuple[tuple[str, int], ...]:
+        """Each host of the world, as the launcher is to call it, and its ranks."""
+        hosts = self.topology.hosts
+        sizes = self.topology.nprocs or (self.topology.nproc,) * len(hosts)
+        names = [self.addresses.get(host, host) for host in hosts]
+        return tuple(zip(names, sizes, strict=True))
