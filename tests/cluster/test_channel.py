@@ -11,11 +11,10 @@ from dataclasses import dataclass
 
 import pytest
 from cluster import Cluster, Host, Job
-from engine import docker
+from engine import FULL, IMAGE, MPI_IMAGE, docker
 
 pytestmark = pytest.mark.docker
 
-FULL = os.environ.get("MUSTER_TEST_FULL") == "1"
 VISIBLE_S = 3.0
 """From a failure that can be seen to the end of the last host (design.md's table)."""
 SILENT_S = 15.0
@@ -131,12 +130,16 @@ CI = [
     ("container-killed", "plain", 4, 1),
     ("paused", "plain", 2, 2),
     ("cut-off", "torchrun", 2, 2),
+    ("raises", "mpirun", 2, 2),
+    ("killed", "mpirun", 2, 1),
+    ("harness-killed", "mpirun", 2, 2),
+    ("paused", "mpirun", 2, 1),
 ]
 """Fault, launcher, hosts, the host that it happens to."""
 ALL = [
     (fault, launcher, hosts, victim)
     for fault in FAULTS
-    for launcher in ("torchrun", "plain")
+    for launcher in ("torchrun", "plain", "mpirun")
     for hosts, victim in ((2, 1), (2, 2), (4, 3))
 ]
 
@@ -144,7 +147,10 @@ ALL = [
 def make_job(tmp_path, code, launcher: str, hosts: int, **values) -> Job:
     script = SCRIPT.format(on_term=values.pop("on_term", "saved"), fault=values.pop("fault", "0"))
     environment = {"MUSTER_LAUNCHER": launcher} | values.pop("environment", {})
-    return Job(tmp_path, code(script), "train.py", hosts=hosts, environment=environment, **values)
+    image = MPI_IMAGE if launcher == "mpirun" else IMAGE
+    return Job(
+        tmp_path, code(script), "train.py", hosts, image=image, environment=environment, **values
+    )
 
 
 def assert_alike(hosts: list[Host], fault: Fault, victim: str) -> None:

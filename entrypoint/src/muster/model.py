@@ -198,7 +198,18 @@ class Plan:
     """What each rank here runs, where the launcher's command doesn't say."""
     names: Mapping[str, str] = field(default_factory=dict)
     """Other names that the launcher has for hosts."""
+    kept: tuple[str, ...] | None = None
+    """The names of the container's environment that the launcher gets; None for all."""
+    shared: bool = True
+    """Whether the launcher makes one world of the hosts' ranks."""
+    hostfile: str = ""
+    """The text of a file for the script's own launcher; empty for none."""
     notes: tuple[str, ...] = ()
+
+    @property
+    def remote(self) -> bool:
+        """Whether hosts start programs on one another."""
+        return bool(self.rank_argv or self.hostfile)
 
 
 @dataclass(frozen=True)

@@ -67,6 +67,20 @@ TABLE: dict[str, Setting] = {
         "one of " + ", ".join(LAUNCHERS),
         "The launcher. Wins over what the SDK's `distribution` asks for.",
     ),
+    "mpi_options": Setting(
+        "MUSTER_MPI_OPTIONS",
+        str,
+        None,
+        "options of mpirun",
+        "More options for mpirun. Win over sagemaker_mpi_custom_mpi_options.",
+    ),
+    "horovod_controller": Setting(
+        "MUSTER_HOROVOD_CONTROLLER",
+        one_of(("gloo", "mpi")),
+        "gloo",
+        "gloo or mpi",
+        "How Horovod's ranks find each other.",
+    ),
     "default_launcher": Setting(
         "MUSTER_DEFAULT_LAUNCHER",
         str,
@@ -267,6 +281,8 @@ class Settings:
     region: str | None
     log_level: str | None
     launcher: str | None
+    mpi_options: str | None
+    horovod_controller: str
     default_launcher: str
     nproc: int | None
     oversubscribe: bool

@@ -76,8 +76,11 @@ def test_a_python_shows_where_it_is(started, capfd):
     """A rank that catches the signal prints its stacks and lives on."""
     process = started(CATCHES)
     Lookout(Ranks(Rank(3, process.pid, Tail())), 10).ask_for_stacks()
-    printed = os.read(process.stderr.fileno(), 65536).decode()
-    assert "in deep_inside" in printed
+    printed = b""
+    while b"in deep_inside" not in printed:  # It comes in pieces.
+        piece = os.read(process.stderr.fileno(), 65536)
+        assert piece, printed
+        printed += piece
     assert process.poll() is None
     assert "rank 3 still runs, asking where it is" in capfd.readouterr().err
 

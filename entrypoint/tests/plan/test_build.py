@@ -147,23 +147,7 @@ def test_who_chooses_the_launcher(plan, env: Any, reserved: Any, launcher: str, 
 @pytest.mark.parametrize(
     ("env", "reserved", "message"),
     [
-        ({"MUSTER_LAUNCHER": "mpirun"}, {}, r"launcher mpirun \(MUSTER_LAUNCHER\) is not in this"),
         ({"MUSTER_DEFAULT_LAUNCHER": "direct"}, {}, "launcher direct .* is not in this version"),
-        (
-            {},
-            {"sagemaker_mpi_enabled": "true"},
-            r"launcher mpirun \(sagemaker_mpi_enabled\) is not",
-        ),
-        (
-            {},
-            {"sagemaker_pytorch_ddp_enabled": "true"},
-            "launcher mpirun .* is not in this version",
-        ),
-        (
-            {},
-            {"sagemaker_torch_distributed_enabled": "true", "sagemaker_mpi_enabled": "True"},
-            "launcher mpirun .* is not in this version",
-        ),
         ({"MUSTER_LAUNCHER": "torchrum"}, {}, r"unknown launcher 'torchrum' \(MUSTER_LAUNCHER\)"),
         ({"MUSTER_LAUNCHER": "TORCHRUN"}, {}, "unknown launcher 'TORCHRUN'"),
     ],
@@ -178,10 +162,14 @@ def test_launchers_that_are_refused(plan, env: Any, reserved: Any, message: str)
 
 @pytest.mark.parametrize("entry", ["run.sh", "start"])
 def test_a_script_that_starts_ranks_itself(plan, entry: str):
-    """An entry point that is no Python file is run by no launcher that the job hasn't named."""
+    """An entry point that is no Python file is run once a host, unless the job names a launcher."""
     code = Code("/opt/ml/code", entry, (f"/opt/ml/code/{entry}",))
-    with pytest.raises(PlanError, match=r"launcher cluster .* is not in"):
-        plan(code=code)
+    made = plan(code=code, hosts=TWO, gpus=4)
+    assert (made.launcher, made.nproc, made.world_size) == ("cluster", 1, 8)
+    assert made.argv == (*SHIM, f"/opt/ml/code/{entry}")
+    wanted = {"NODE_RANK": "0", "NNODES": "2", "NPROC_PER_NODE": "4", "MASTER_ADDR": "algo-1"}
+    assert made.rank_env.items() >= wanted.items()
+    assert made.hostfile == "algo-1 slots=4\nalgo-2 slots=4\n"
     for env in ({"MUSTER_LAUNCHER": "torchrun"}, {"MUSTER_LAUNCHER": "plain"}):
         assert plan(env=env, code=code).argv[-1] == f"/opt/ml/code/{entry}"
     assert plan({"sagemaker_torch_distributed_enabled": "true"}, code=code).launcher == "torchrun"

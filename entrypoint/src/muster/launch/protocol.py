@@ -16,6 +16,12 @@ import socket
 from typing import Any
 
 SOCKET_VARIABLE = "MUSTER_SOCKET"
+HERE_VARIABLE = "MUSTER_SOCKET_HERE"
+"""The same in what was started here for another host: a launcher may carry its own host's along."""
+RSH_VARIABLE = "MUSTER_RSH"
+"""The socket of remote start."""
+PRIVATE = (SOCKET_VARIABLE, HERE_VARIABLE, RSH_VARIABLE)
+"""What no script sees, unless its harness hands it over."""
 ERROR_DIR_VARIABLE = "MUSTER_ERROR_DIR"
 
 Message = dict[str, Any]

@@ -22,10 +22,9 @@ from dataclasses import dataclass, field
 
 from muster.channel.relay import UNDELIVERED
 from muster.channel.wire import Message
+from muster.launch.protocol import RSH_VARIABLE
 from muster.launch.spawned import Spawned
 
-RSH_VARIABLE = "MUSTER_RSH"
-"""The path of the unix socket, for muster-rsh."""
 _HANGUP_S = 5.0
 """What a program gets to end when its caller has gone."""
 _REQUEST_LIMIT = 1024 * 1024
@@ -46,34 +45,37 @@ class _Caller:
 
 
 class RemoteStart:
-    """This host's part in remote start, while the job's launcher runs.
+    """This host's part in remote start. Closed, until the launcher of this job is one that needs it.
 
     Args:
         host: this host's name.
         tell: tells the leader something.
         folder: a private folder for the socket.
         env: the environment of what is started here.
-        names: other names that a launcher may use for a host, its address for instance.
     """
 
     def __init__(
-        self,
-        host: str,
-        tell: Callable[[Message], None],
-        folder: str,
-        env: Mapping[str, str],
-        names: Mapping[str, str],
+        self, host: str, tell: Callable[[Message], None], folder: str, env: Mapping[str, str]
     ) -> None:
         self.address = os.path.join(folder, "rsh.sock")
         self._host = host
         self._tell = tell
         self._env = {**env, RSH_VARIABLE: self.address}
-        self._names = names
+        self._names: Mapping[str, str] = {}
         self._callers: dict[int, _Caller] = {}
         self._spawned: dict[tuple[str, int], Spawned] = {}
         self._next_id = 1
         self._selector: selectors.BaseSelector | None = None
-        self._closed = False
+        self._refusal = "nothing in this job starts programs on other hosts"
+        self._listener: socket.socket | None = None
+
+    def open(self, names: Mapping[str, str]) -> None:
+        """From now on this host asks and is asked.
+
+        Args:
+            names: other names that a launcher may use for a host, its address for instance.
+        """
+        self._refusal, self._names = "", names
         self._listener = socket.socket(socket.AF_UNIX)
         previous = os.umask(0o177)  # The folder is private, and so is the socket itself.
         try:
@@ -81,7 +83,7 @@ class RemoteStart:
         finally:
             os.umask(previous)
         self._listener.listen(1024)
-        self._listener.setblocking(False)
+        self._listener.settimeout(0)
 
     @property
     def processes(self) -> dict[int, subprocess.Popen[bytes]]:
@@ -92,7 +94,8 @@ class RemoteStart:
     def watch(self, selector: selectors.BaseSelector) -> None:
         """Lets `selector` call back with what arrives."""
         self._selector = selector
-        selector.register(self._listener, selectors.EVENT_READ, self._accept)
+        if self._listener:
+            selector.register(self._listener, selectors.EVENT_READ, self._accept)
 
     def heed(self, directive: Message) -> bool:
         """Does what a directive says; False when it is none of remote start."""
@@ -127,7 +130,7 @@ class RemoteStart:
 
     def end(self, grace: float) -> None:
         """The job is over: what runs here for others is to end, and nothing more is started."""
-        self._closed = True
+        self._refusal = "the job is ending"
         for spawned in self._spawned.values():
             spawned.end(grace)
 
@@ -137,7 +140,8 @@ class RemoteStart:
             caller.conn.close()
         for spawned in self._spawned.values():
             spawned.close()
-        self._listener.close()
+        if self._listener:
+            self._listener.close()
 
     # Here for others.
 
@@ -147,8 +151,8 @@ class RemoteStart:
         def tell(message: Message) -> None:
             self._tell({**message, "to": who, "id": number})
 
-        if self._closed:
-            tell({"type": "exited", "status": UNDELIVERED, "why": "the job is ending"})
+        if self._refusal:
+            tell({"type": "exited", "status": UNDELIVERED, "why": self._refusal})
             return
         assert self._selector is not None
         spawned = Spawned(directive["command"], self._env, tell, self._selector)
@@ -158,11 +162,12 @@ class RemoteStart:
     # Elsewhere for a caller here.
 
     def _accept(self) -> None:
+        assert self._listener is not None
         try:
             conn, _ = self._listener.accept()
         except OSError:
             return
-        conn.setblocking(False)
+        conn.settimeout(0)
         number, self._next_id = self._next_id, self._next_id + 1
         self._callers[number] = _Caller(conn)
         assert self._selector is not None
@@ -196,9 +201,9 @@ class RemoteStart:
             self._drop(number, caller)
             return
         caller.host = self._names.get(host, host)
-        if self._closed:
-            why = {"type": "exited", "status": UNDELIVERED, "why": "the job is ending"}
-            self._pass_on(caller, why)
+        if self._refusal:
+            end = {"type": "exited", "status": UNDELIVERED, "why": self._refusal}
+            self._pass_on(caller, end)
             return
         self._tell({"type": "spawn", "to": caller.host, "id": number, "command": command})
 

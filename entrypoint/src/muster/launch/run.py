@@ -13,14 +13,15 @@ from typing import NoReturn
 from muster import log
 from muster.channel.meeting import Meeting
 from muster.errors import LaunchError
-from muster.launch import children, evidence, explain, protocol
+from muster.launch import children, evidence, explain
 from muster.launch.outcome import LauncherEnd, decide
 from muster.launch.policy import LogPolicy, make_policy
-from muster.launch.ranks import Orders, Ranks
-from muster.launch.remote import RSH_VARIABLE, RemoteStart
+from muster.launch.ranks import Ranks
+from muster.launch.remote import RemoteStart
 from muster.launch.spill import spill
 from muster.launch.streams import LogPump
 from muster.launch.supervisor import Limits, Supervisor
+from muster.launch.surroundings import Surroundings
 from muster.model import Outcome, Paths, Plan, file_part
 from muster.settings import Settings
 from muster.signals import before_exec
@@ -86,23 +87,20 @@ def _supervised(
     around: tuple[Meeting, str],
 ) -> Outcome:
     meeting, folder = around
-    shared_world = plan.launcher != "plain"
-    orders = Orders(
-        env=spill(plan.rank_env, lambda: folder),
-        only_rank=0 if shared_world else plan.node_rank,
-        argv=plan.rank_argv,
-        cwd=plan.cwd if plan.rank_argv else "",
-    )
-    ranks = Ranks(folder, orders, pump, policy)
+    surroundings = Surroundings(plan, inherited, folder)
+    ranks = Ranks(folder, surroundings.orders(), pump, policy)
     before = evidence.look()
     meeting.inbox.open()
     children.adopt_orphans()
-    env = {**inherited, **plan.env, protocol.SOCKET_VARIABLE: ranks.address}
-    remote = RemoteStart(plan.host, meeting.peer.tell, folder, env, plan.names)
-    launcher = children.start_launcher(plan, {**env, RSH_VARIABLE: remote.address}, pump)
+    remote = RemoteStart(plan.host, meeting.peer.tell, folder, surroundings.remote(ranks.address))
+    if plan.remote:
+        remote.open(plan.names)
+    launcher = children.start_launcher(
+        plan, surroundings.launcher(ranks.address, remote.address), pump
+    )
     limits = Limits(
         expected=plan.nproc,
-        shared_world=shared_world and len(plan.hosts) > 1,
+        shared_world=plan.shared and len(plan.hosts) > 1,
         stop_grace=settings.stop_grace_s,
         abort_grace=settings.abort_grace_s,
         frozen=settings.silence_s,

@@ -58,7 +58,8 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
         del command[0]
     for name, value in identity(os.environ).items():
         os.environ[name] = value
-    address = os.environ.get(protocol.SOCKET_VARIABLE)
+    # What another host's harness has started here has that host's variables, too.
+    address = os.environ.get(protocol.HERE_VARIABLE) or os.environ.get(protocol.SOCKET_VARIABLE)
     if not command and not address:
         sys.exit("muster-rank: no command given: muster-rank -- COMMAND ARGS")
     _run(command, address)
@@ -101,7 +102,7 @@ class _Shim:
         """The rank's code: its exit code, or -n for signal n."""
         pipes = self._say_hello()
         start = self._wait_for_start()
-        env = {k: v for k, v in os.environ.items() if k != protocol.SOCKET_VARIABLE} | start["env"]
+        env = {k: v for k, v in os.environ.items() if k not in protocol.PRIVATE} | start["env"]
         command = (start.get("argv") or command) + _local_rank_argument(env)
         if start.get("cwd"):
             os.chdir(start["cwd"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from muster.contract import argv
 from muster.contract.exports import shared_names
@@ -12,27 +12,16 @@ from muster.contract.machine import MORE_SHARED_MEMORY
 from muster.contract.precedence import Choice, choose
 from muster.errors import LaunchError, PlanError
 from muster.model import Code, Job, Plan
-from muster.plan import environment, mpirun, plain, torchrun
+from muster.plan import environment
 from muster.plan.facts import Facts
+from muster.plan.launchers import BUILT
+from muster.plan.mpi_options import MpiOptions, read_options
 from muster.plan.reserved import review
 from muster.plan.start import Start
 from muster.plan.topology import Topology, make_topology
 from muster.settings import LAUNCHERS, Settings
 
 _DOCKERS_SHM = 64 * 2**20
-
-Launcher = Callable[[Start], tuple[str, ...]]
-
-BUILT: dict[str, Launcher] = {
-    "torchrun": torchrun.command,
-    "mpirun": mpirun.command,
-    "plain": plain.command,
-}
-"""The launchers of this version, each a function to the argv in front of the script."""
-
-FROM_ONE_HOST = ("mpirun",)
-"""Those that run on the world's first host and start the others' ranks. Each host tells its ranks
-what to run: it knows its own paths, and no argument is on a command line for all to see."""
 
 _ASKED_BY_SDK = {
     "sagemaker_mpi_enabled": "mpirun",
@@ -56,54 +45,62 @@ def make_plan(
     remarks = review(job.reserved, inherited)
     topology = make_topology(job, settings, facts.nprocs)
     world = make_groups(job).world
-    if job.current_host not in world:
+    outside = job.current_host not in world
+    if outside:
         chosen = Choice("plain", topology.nproc_source, None)
     else:
         chosen = _choose_launcher(job, code, settings)
-    launcher = str(chosen.value)
-    if launcher == "plain":
-        topology = dataclasses.replace(topology, nproc=1, nproc_source="launcher plain", nprocs=())
-    if launcher != "plain":
+    name, launcher = str(chosen.value), BUILT[str(chosen.value)]
+    if launcher.meets:
         _refuse_port_trouble(job, facts)
+    else:
+        topology = dataclasses.replace(topology, nproc=1, nproc_source="launcher plain", nprocs=())
     _refuse_more_than_gpus(topology, job, settings)
+    if launcher.from_one_host and settings.exec_only and len(topology.hosts) > 1:
+        what = f"launcher {name} on several hosts can't be had with MUSTER_EXEC=1"
+        raise PlanError(what, "muster itself starts the other hosts' ranks: leave MUSTER_EXEC out.")
     master_addr = _master_addr(world, settings)
+    start = Start(
+        topology=topology,
+        facts=facts,
+        master_addr=master_addr,
+        addresses=settings.addresses,
+        options=_mpi_options(job, settings, inherited),
+        controller=settings.horovod_controller,
+        inherited=inherited,
+    )
     arguments = argv.MODES[settings.args_mode](job.hyperparameters) + job.program_args
     script = code.command + arguments
-    start = Start(topology, facts, master_addr, settings.addresses, _custom(job), inherited)
-    one = launcher in FROM_ONE_HOST
-    if one and settings.exec_only and len(topology.hosts) > 1:
-        what = f"launcher {launcher} on several hosts can't be had with MUSTER_EXEC=1"
-        raise PlanError(what, "muster itself starts the other hosts' ranks: leave MUSTER_EXEC out.")
-    env = environment.launcher_env(job, topology, inherited)
-    if launcher == "mpirun":
-        env |= mpirun.environment(start)
+    told = launcher.from_one_host and not settings.exec_only
+    env = environment.launcher_env(job, topology, inherited) | launcher.env(start)
     direct = environment.no_proxy(job, inherited) if settings.extend_no_proxy else {}
+    meeting_point = (master_addr, facts.master_port)
     return Plan(
-        launcher=launcher,
+        launcher=name,
         host=job.current_host,
         hosts=topology.hosts,
         node_rank=topology.node_rank,
-        nproc=topology.nproc,
+        nproc=1 if launcher.one_a_host else topology.nproc,
         world_size=topology.world_size,
         master_addr=master_addr,
         master_port=facts.master_port,
-        argv=BUILT[launcher](start) + (() if one and not settings.exec_only else script),
+        argv=launcher.command(start) + (() if told else script),
         cwd=code.directory,
         env=env | direct,
-        rank_env=environment.rank_env(
-            job, code, arguments, (master_addr, facts.master_port), inherited
-        )
-        | (environment.group_env(topology, master_addr, facts.master_port) if one else {}),
-        rank_argv=script if one else (),
-        names={
-            settings.addresses[host]: host for host in topology.hosts if host in settings.addresses
-        },
+        rank_env=environment.rank_env(job, code, arguments, meeting_point, inherited)
+        | launcher.rank_env(start)
+        | {"MUSTER_IN_WORLD": str(int(not outside))},
+        rank_argv=script if told else (),
+        names={start.addresses[host]: host for host in topology.hosts if host in start.addresses},
+        kept=launcher.kept(inherited) if launcher.kept else None,
+        shared=not launcher.one_a_host,
+        hostfile=launcher.hostfile(start),
         notes=(
             *job.notes,
             *shared_names(job),
             *code.notes,
             *remarks,
-            chosen.conflict or f"launcher {launcher} ({chosen.source})",
+            chosen.conflict or f"launcher {name} ({chosen.source})",
             *_about_the_host(job, topology, env),
             *(["NO_PROXY extended by the job's hosts"] if direct else []),
             *_another_port(settings, facts),
@@ -111,8 +108,12 @@ def make_plan(
     )
 
 
-def _custom(job: Job) -> str:
-    return job.reserved.get(mpirun.SOURCE, "")
+def _mpi_options(job: Job, settings: Settings, inherited: Mapping[str, str]) -> MpiOptions:
+    """What the user adds to mpirun: MUSTER_MPI_OPTIONS, else what the SDK has sent."""
+    key = "sagemaker_mpi_custom_mpi_options"
+    if settings.mpi_options is not None:
+        return read_options(settings.mpi_options, "MUSTER_MPI_OPTIONS", inherited)
+    return read_options(job.reserved.get(key, ""), key, inherited)
 
 
 def _another_port(settings: Settings, facts: Facts) -> tuple[str, ...]:

@@ -63,13 +63,3 @@ def rank_env(
         **sm_exports(job, code, arguments, master),
         "PYTHONPATH": os.pathsep.join(path),
     }
-
-
-def group_env(topology: Topology, master_addr: str, master_port: int) -> dict[str, str]:
-    """What torch.distributed wants and no launcher but torchrun sets, but for the rank's own number."""
-    return {
-        "MASTER_ADDR": master_addr,
-        "MASTER_PORT": str(master_port),
-        "WORLD_SIZE": str(topology.world_size),
-        "LOCAL_WORLD_SIZE": str(topology.nproc),
-    }

@@ -33,6 +33,9 @@ class Facts:
     mpi_major: int | None = None
     cidr: str = ""
     """The network of the interface between the hosts: its names may differ, its network does not."""
+    horovodrun: str | None = None
+    interface: str = ""
+    """Between the hosts."""
     rsh: tuple[str, ...] = ()
     """The argv of what starts a program on another host."""
 
@@ -64,6 +67,8 @@ def look_up_facts(
         mpirun=mpirun,
         mpi_major=_mpi_major(mpirun, env) if mpirun else None,
         cidr=network_of(job.interface) if mpirun and job.interface else "",
+        horovodrun=shutil.which("horovodrun", path=env.get("PATH")),
+        interface=job.interface,
         rsh=(sys.executable, "-I", "-m", "muster.launch.rsh"),
     )
 

@@ -15,13 +15,41 @@ from muster.errors import PlanError
 _MCA = ("mca", "gmca", "prtemca", "pmixmca", "gpmixmca")
 """Options with a key and a value."""
 _WITH_VALUE = frozenset(
-    ("map-by", "rank-by", "bind-to", "timeout", "output-filename", "output", "display", "tune")
-    + ("report-state-on-timeout", "cpus-per-rank", "runtime-options", "stream-buffering", "xterm")
+    [
+        "map-by",
+        "rank-by",
+        "bind-to",
+        "timeout",
+        "output-filename",
+        "output",
+        "display",
+        "tune",
+        "report-state-on-timeout",
+        "cpus-per-rank",
+        "runtime-options",
+        "stream-buffering",
+        "xterm",
+    ]
 )
 _FLAGS = frozenset(
-    ("v", "verbose", "q", "quiet", "tag-output", "timestamp-output", "merge-stderr-to-stdout")
-    + ("display-map", "display-allocation", "display-topo", "report-bindings", "show-progress")
-    + ("oversubscribe", "nooversubscribe", "get-stack-traces", "allow-run-as-root")
+    [
+        "v",
+        "verbose",
+        "q",
+        "quiet",
+        "tag-output",
+        "timestamp-output",
+        "merge-stderr-to-stdout",
+        "display-map",
+        "display-topo",
+        "display-allocation",
+        "report-bindings",
+        "show-progress",
+        "oversubscribe",
+        "nooversubscribe",
+        "get-stack-traces",
+        "allow-run-as-root",
+    ]
 )
 _WHERE = "muster names the hosts and the ranks itself"
 _REFUSED = {

@@ -8,10 +8,9 @@ The other hosts' daemons are started by muster-rsh, and have those hosts' own en
 from __future__ import annotations
 
 from muster.errors import PlanError
-from muster.plan.mpi_options import MpiOptions, read_options
+from muster.plan.mpi_options import MpiOptions
 from muster.plan.start import Start
 
-SOURCE = "sagemaker_mpi_custom_mpi_options"
 AS_ROOT = {
     "OMPI_ALLOW_RUN_AS_ROOT": "1",
     "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
@@ -35,10 +34,9 @@ def command(start: Start) -> tuple[str, ...]:
     """The argv in front of the rank's own command; nothing on hosts that are not the first.
 
     Raises:
-        PlanError: mpirun is not on PATH, or an option can't be taken.
+        PlanError: mpirun is not on PATH.
     """
-    options = read_options(start.custom, SOURCE, start.inherited)
-    facts, topology = start.facts, start.topology
+    facts, topology, options = start.facts, start.topology, start.options
     if topology.node_rank:
         return ()
     if facts.mpirun is None or facts.mpi_major is None:
@@ -57,9 +55,8 @@ def command(start: Start) -> tuple[str, ...]:
 
 def environment(start: Start) -> dict[str, str]:
     """Variables for mpirun, its daemons and all ranks, on every host."""
-    variables = read_options(start.custom, SOURCE, start.inherited).variables
     defaults = {name: value for name, value in AS_ROOT.items() if name not in start.inherited}
-    return {**defaults, **variables}
+    return {**defaults, **start.options.variables}
 
 
 def _user(options: MpiOptions) -> list[str]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from muster.plan.facts import Facts
+from muster.plan.mpi_options import MpiOptions
 from muster.plan.topology import Topology
 
 
@@ -18,8 +19,10 @@ class Start:
     master_addr: str
     addresses: Mapping[str, str]
     """Of hosts whose names don't resolve."""
-    custom: str
-    """Options for mpirun, as the user wrote them."""
+    options: MpiOptions
+    """What the user adds to mpirun."""
+    controller: str
+    """Horovod's: gloo or mpi."""
     inherited: Mapping[str, str]
     """The container's environment: what is set there is not set again."""
 
@@ -30,3 +33,12 @@ class Start:
         sizes = self.topology.nprocs or (self.topology.nproc,) * len(hosts)
         names = [self.addresses.get(host, host) for host in hosts]
         return tuple(zip(names, sizes, strict=True))
+
+    def group_env(self) -> dict[str, str]:
+        """What torch.distributed wants and only torchrun sets, but for the rank's own number."""
+        return {
+            "MASTER_ADDR": self.master_addr,
+            "MASTER_PORT": str(self.facts.master_port),
+            "WORLD_SIZE": str(self.topology.world_size),
+            "LOCAL_WORLD_SIZE": str(self.topology.nproc),
+        }
