@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 DATA := build/digits
 
 # The one place for versions is docker-bake.hcl; this machine's venv follows it.
-TORCH := $(shell sed -nE 's/.*build = "([^"]+)", flavour = "cpu".*/\1/p' docker-bake.hcl | head -n 1)
+TORCH := $(shell sed -nE 's/.*flavour = "cpu", .*build = "([^"]+)".*/\1/p' docker-bake.hcl | head -n 1)
 NUMPY := $(shell sed -nE 's/^ *numpy *= "([^"]+)"/\1/p' docker-bake.hcl)
 # PyPI's own torch is a CUDA build of several GB. A folder of wheels (PIP_FIND_LINKS) needs no index.
 TORCH_INDEX ?= $(if $(PIP_FIND_LINKS),,https://download.pytorch.org/whl/cpu)

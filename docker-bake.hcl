@@ -33,6 +33,7 @@ variable "PINS" {
     nvidia_ml_py = "13.615.71"
     hatchling    = "1.33.0"
     efa          = "1.50.0"
+    horovod      = "0.28.1"
   }
 }
 
@@ -53,6 +54,7 @@ variable "CELLS" {
     { name = "ddp-cpu-dev", image = "ddp", device = "cpu", flavour = "cpu", tag = "cpu-dev", compiler = "g++", budget = "1.6 GB" },
     { name = "ddp-gpu", image = "ddp", device = "gpu", flavour = "cu130", tag = "gpu", compiler = "gcc", budget = "6.2 GB" },
     { name = "ddp-gpu-cu126", image = "ddp", device = "gpu", flavour = "cu126", tag = "gpu-cu126", compiler = "gcc", budget = "6.6 GB" },
+    { name = "horovod-cpu", image = "horovod", device = "cpu", flavour = "cpu", tag = "cpu", compiler = "", budget = "1.5 GB" },
     { name = "smddp-cpu", image = "smddp", device = "cpu", flavour = "cpu", tag = "cpu", compiler = "", budget = "1.5 GB" },
   ]
 }
@@ -66,10 +68,14 @@ variable "EFA_PROOF" {
   }
 }
 
+# Of the sdist PINS.horovod on PyPI.
+variable "HOROVOD_SHA256" { default = "92a43f5a94c43907a56805bad15f19700c62ffc83b7ca483f9e104e229f67ef0" }
+
 variable "TITLES" {
   default = {
-    ddp   = "PyTorch DistributedDataParallel on SageMaker"
-    smddp = "PyTorch with MPI, and SageMaker's data parallel library, on SageMaker"
+    ddp     = "PyTorch DistributedDataParallel on SageMaker"
+    horovod = "PyTorch and Horovod on SageMaker"
+    smddp   = "PyTorch with MPI, and SageMaker's data parallel library, on SageMaker"
   }
 }
 
@@ -108,7 +114,7 @@ function "efa_version" {
 }
 
 group "default" { targets = ["ddp-cpu"] }
-group "cpu" { targets = ["ddp-cpu", "smddp-cpu"] }
+group "cpu" { targets = ["ddp-cpu", "horovod-cpu", "smddp-cpu"] }
 group "dev" { targets = ["ddp-cpu-dev"] }
 group "gpu" { targets = ["ddp-gpu", "ddp-gpu-cu126"] }
 group "all" { targets = ["cpu", "dev", "gpu"] }
@@ -203,8 +209,10 @@ target "image" {
     wheel = "target:wheel"
   }
   args = {
-    DEVICE   = cell.device
-    COMPILER = cell.compiler
+    DEVICE          = cell.device
+    COMPILER        = cell.compiler
+    HOROVOD_VERSION = cell.image == "horovod" ? PINS.horovod : null
+    HOROVOD_SHA256  = cell.image == "horovod" ? HOROVOD_SHA256 : null
   }
   labels = {
     "org.opencontainers.image.title" = "${TITLES[cell.image]} (${cell.flavour})"

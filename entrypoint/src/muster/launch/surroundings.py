@@ -5,6 +5,7 @@ Effects: files in the private folder: a hostfile, `ssh` where the installation b
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 from collections.abc import Mapping
@@ -53,10 +54,22 @@ class Surroundings:
     def remote(self, ranks: str) -> dict[str, str]:
         """Of what is started here for another host: this host's own, whatever that one sends along."""
         env = {**self._inherited, **self._plan.env, "PATH": self._path}
+        # What a script's own launcher starts is a rank; a daemon of mpirun starts ranks of ours.
+        env |= self._rank_env() if self._plan.hostfile else {}
         return {**env, protocol.HERE_VARIABLE: ranks}
 
     def orders(self) -> Orders:
         """What each rank is told."""
+        plan = self._plan
+        return Orders(
+            env=self._rank_env(),
+            only_rank=0 if plan.shared else plan.node_rank,
+            argv=plan.rank_argv,
+            cwd=plan.cwd if plan.rank_argv else "",
+        )
+
+    @functools.cache  # noqa: B019  (one object a run)
+    def _rank_env(self) -> dict[str, str]:
         plan = self._plan
         env = dict(plan.rank_env)
         if plan.rank_argv:
@@ -67,12 +80,7 @@ class Surroundings:
         if plan.hostfile:
             env |= {_HOSTFILE: self._write("hostfile", plan.hostfile)}
             env |= {protocol.RSH_VARIABLE: os.path.join(self._folder, "rsh.sock")}
-        return Orders(
-            env=spill(env, lambda: self._folder),
-            only_rank=0 if plan.shared else plan.node_rank,
-            argv=plan.rank_argv,
-            cwd=plan.cwd if plan.rank_argv else "",
-        )
+        return spill(env, lambda: self._folder)
 
     def _write(self, name: str, text: str) -> str:
         path = os.path.join(self._folder, name)

@@ -23,6 +23,10 @@ from muster.settings import LAUNCHERS, Settings
 
 _DOCKERS_SHM = 64 * 2**20
 
+_OPTIONS_BY_SDK = (
+    "sagemaker_mpi_custom_mpi_options",
+    "sagemaker_distributed_dataparallel_custom_mpi_options",
+)
 _ASKED_BY_SDK = {
     "sagemaker_mpi_enabled": "mpirun",
     "sagemaker_pytorch_ddp_enabled": "mpirun",
@@ -110,10 +114,12 @@ def make_plan(
 
 def _mpi_options(job: Job, settings: Settings, inherited: Mapping[str, str]) -> MpiOptions:
     """What the user adds to mpirun: MUSTER_MPI_OPTIONS, else what the SDK has sent."""
-    key = "sagemaker_mpi_custom_mpi_options"
     if settings.mpi_options is not None:
         return read_options(settings.mpi_options, "MUSTER_MPI_OPTIONS", inherited)
-    return read_options(job.reserved.get(key, ""), key, inherited)
+    for key in _OPTIONS_BY_SDK:
+        if text := job.reserved.get(key):
+            return read_options(text, key, inherited)
+    return MpiOptions()
 
 
 def _another_port(settings: Settings, facts: Facts) -> tuple[str, ...]:

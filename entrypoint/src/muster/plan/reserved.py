@@ -50,10 +50,10 @@ TABLE: dict[str, Reserved] = {
     "sagemaker_use_mpi": Reserved("ignored", "it is for Chainer"),
     "sagemaker_recipe_local_path": Reserved("ignored", "a recipe is for AWS's own images"),
     "sagemaker_requirements": Reserved("ignored", "no SDK of today sends it"),
-    "sagemaker_mpi_custom_mpi_options": Reserved("ignored", "it is for launcher mpirun"),
-    "sagemaker_mpi_num_processes": Reserved("ignored", "it is for launcher mpirun"),
+    "sagemaker_mpi_custom_mpi_options": Reserved("honoured", "options of mpirun"),
+    "sagemaker_mpi_num_processes": Reserved("ignored", "ranks follow from hosts and GPUs"),
     "sagemaker_distributed_dataparallel_custom_mpi_options": Reserved(
-        "ignored", "it is for launcher mpirun"
+        "honoured", "options of mpirun"
     ),
     "sagemaker_training_compiler_debug_mode": Reserved("ignored", "there is no such compiler here"),
     "sagemaker_training_compiler_enabled": Reserved(

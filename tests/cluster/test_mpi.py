@@ -1,0 +1,261 @@
+"""mpirun across containers, without SSH."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+
+import pytest
+from cluster import Cluster, Job
+from engine import FULL, MPI_IMAGE, docker
+
+pytestmark = pytest.mark.docker
+
+# An MPI program in a few lines: no mpi4py in the image.
+MPI = """
+    import ctypes, os, sys
+    mpi = ctypes.CDLL("libmpi.so.40", mode=ctypes.RTLD_GLOBAL)
+    def handle(name):
+        return ctypes.c_void_p(ctypes.addressof(ctypes.c_char.in_dll(mpi, name)))
+    mpi.MPI_Init(None, None)
+    count = 100_000
+    ones, total = (ctypes.c_double * count)(*[1.0] * count), (ctypes.c_double * count)()
+    mpi.MPI_Allreduce(
+        ones, total, count,
+        handle("ompi_mpi_double"), handle("ompi_mpi_op_sum"), handle("ompi_mpi_comm_world"),
+    )
+    print("mpi sum", total[0], total[count - 1], "of", os.environ["RANK"], flush=True)
+"""
+FINALIZE = "    mpi.MPI_Finalize()\n"
+TELL = """
+    import json, os, time
+    names = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+    names += ("SM_CURRENT_HOST", "SM_NUM_CPUS", "SM_CHANNELS", "SM_CURRENT_HOST_RANK", "NCCL_DEBUG")
+    print("told " + json.dumps({name: os.environ.get(name) for name in names} | {"cwd": os.getcwd()}))
+"""
+
+
+def mpi_job(tmp_path, code, script: str, hosts: int = 2, **values) -> Job:
+    environment = {"MUSTER_NPROC": "2"} | values.pop("environment", {})
+    return Job(
+        tmp_path,
+        code(script),
+        "train.py",
+        hosts,
+        image=MPI_IMAGE,
+        environment=environment,
+        **values,
+    )
+
+
+def told(cluster: Cluster) -> list[dict]:
+    """What each rank found, in the ranks' order."""
+    lines = "\n".join(host.output for host in cluster.hosts)
+    found = [json.loads(line) for line in re.findall(r"told (\{.*\})", lines)]
+    return sorted(found, key=lambda facts: int(facts["RANK"]))
+
+
+@pytest.mark.parametrize("hosts", [2, 3] if FULL else [3])
+def test_digits_under_mpirun(hosts, tmp_path, digits, root):
+    """The example trains as under torchrun: the ranks meet by torch.distributed's own variables."""
+    job = Job(
+        tmp_path,
+        root / "examples",
+        "digits_ddp.py",
+        hosts,
+        image=MPI_IMAGE,
+        channels={"training": digits},
+        hyperparameters={"sagemaker_mpi_enabled": "true", "epochs": "8"},
+    )
+    with Cluster(job) as cluster:
+        assert cluster.run() == [0] * hosts, "".join(host.output for host in cluster.hosts)
+        first, *others = cluster.hosts
+        assert re.search(r"^test_accuracy=0\.9", first.output, re.MULTILINE), first.output
+        assert first.record["launcher"] == "mpirun"
+        assert [path.name for path in first.model.iterdir()] == ["model.pt"]
+        assert not any(list(host.model.iterdir()) for host in others)
+
+
+@pytest.mark.parametrize("hostname", [(), ("--hostname", "aws")], ids=["random", "aws"])
+def test_an_mpi_program(hostname, tmp_path, code):
+    """MPI itself spans the hosts, whatever the containers call themselves."""
+    with Cluster(mpi_job(tmp_path, code, MPI + FINALIZE, options=hostname)) as cluster:
+        assert cluster.run() == [0, 0], "".join(host.output for host in cluster.hosts)
+        said = "\n".join(host.output for host in cluster.hosts)
+        assert sorted(re.findall(r"mpi sum 4\.0 4\.0 of (\d)", said)) == ["0", "1", "2", "3"]
+        # Open MPI is noisy where it may not look into other processes' memory.
+        assert "Read -1" not in said
+
+
+def test_another_user_on_a_read_only_root(tmp_path, code):
+    """As uid 1000, without a name in /etc/passwd, with nothing writable but /tmp and the volumes."""
+    options = ("--user", "1000", "--read-only", "--tmpfs", "/tmp")
+    job = mpi_job(tmp_path, code, MPI + FINALIZE, options=options)
+    with Cluster(job) as cluster:
+        for host in cluster.hosts:
+            for folder in (job.code, host.folder, *host.folder.rglob("*")):
+                folder.chmod(0o777)
+        assert cluster.run() == [0, 0], "".join(host.output for host in cluster.hosts)
+        assert "mpi sum 4.0 4.0 of 0" in cluster.hosts[0].output
+
+
+def test_every_rank_has_its_own_hosts_variables(tmp_path, code):
+    """Hosts with other processors and channels: no rank sees the first host's."""
+    job = mpi_job(tmp_path, code, TELL)
+    with Cluster(job) as cluster:
+        first, second = cluster.hosts
+        channels = {
+            "train": {"TrainingInputMode": "File"},
+            "only-here": {"TrainingInputMode": "File"},
+        }
+        config = second.folder / "input" / "config" / "inputdataconfig.json"
+        merged = json.loads(config.read_text(encoding="utf-8")) | channels
+        config.write_text(json.dumps(merged), encoding="utf-8")
+        cluster.start(first)
+        cluster.job.options = ("--cpus", "1")
+        cluster.start(second)
+        assert [host.wait() for host in cluster.hosts] == [0, 0], first.output + second.output
+        ranks = told(cluster)
+        assert [rank["RANK"] for rank in ranks] == ["0", "1", "2", "3"]
+        assert [rank["LOCAL_RANK"] for rank in ranks] == ["0", "1", "0", "1"]
+        assert [rank["SM_CURRENT_HOST"] for rank in ranks] == ["algo-1"] * 2 + ["algo-2"] * 2
+        assert {(rank["WORLD_SIZE"], rank["LOCAL_WORLD_SIZE"]) for rank in ranks} == {("4", "2")}
+        assert {(rank["MASTER_ADDR"], rank["MASTER_PORT"]) for rank in ranks} == {
+            ("algo-1", "7777")
+        }
+        assert [rank["SM_NUM_CPUS"] for rank in ranks[2:]] == ["1", "1"]
+        assert ["only-here" in rank["SM_CHANNELS"] for rank in ranks] == [False, False, True, True]
+        assert {rank["cwd"] for rank in ranks} == {"/opt/ml/input/data/code"}
+
+
+@pytest.mark.parametrize(
+    ("options", "found"),
+    [
+        ("--mca btl_tcp_if_exclude lo,docker0", None),
+        ("-verbose -x NCCL_DEBUG=VERSION", "VERSION"),
+        ("--NCCL_DEBUG WARN", "WARN"),
+    ],
+)
+def test_the_guides_own_options(options, found, tmp_path, code):
+    """As AWS's guides write them: mpirun takes them, and variables reach every rank."""
+    script = MPI + FINALIZE + TELL
+    sent = {"sagemaker_mpi_enabled": "true", "sagemaker_mpi_custom_mpi_options": options}
+    with Cluster(mpi_job(tmp_path, code, script, hyperparameters=sent)) as cluster:
+        assert cluster.run() == [0, 0], "".join(host.output for host in cluster.hosts)
+        assert {rank["NCCL_DEBUG"] for rank in told(cluster)} == {found}
+
+
+@pytest.mark.parametrize("options", ["-hostfile /tmp/h", "-h", "-x FOO='a"])
+def test_options_that_would_train_nothing_are_refused(options, tmp_path, code):
+    """kind=plan on all hosts, with the option; no job that did nothing is a success."""
+    sent = {"sagemaker_mpi_enabled": "true", "sagemaker_mpi_custom_mpi_options": options}
+    with Cluster(mpi_job(tmp_path, code, TELL, hyperparameters=sent)) as cluster:
+        assert cluster.run() == [73, 73]
+        first, second = cluster.hosts
+        assert first.failure == second.failure
+        assert "sagemaker_mpi_custom_mpi_options" in first.failure
+        assert "muster kind=plan" in first.failure
+
+
+def test_no_ssh_and_no_secret_in_sight(tmp_path, code):
+    """Nothing listens on port 22, members' harnesses listen nowhere, and no command line has a secret.
+
+    Neither the job's secret hyperparameter nor a secret variable: mpirun's and its daemons' command lines
+    are for every process of the host to read.
+    """
+    script = """
+        import os, time
+        from pathlib import Path
+        Path(os.environ["SM_MODEL_DIR"], "started").touch()
+        while not Path(os.environ["SM_MODEL_DIR"], "go").exists():
+            time.sleep(0.05)
+        print("word", os.environ["MY_SECRET_KEY"], flush=True)
+    """
+    secret = "canary-4711"
+    job = mpi_job(
+        tmp_path,
+        code,
+        script,
+        environment={
+            "MY_SECRET_KEY": secret,
+            "MUSTER_JOB_SECRET": f"{secret}-job",
+            "MUSTER_ARGS": "none",
+        },
+        hyperparameters={"sagemaker_mpi_enabled": "true", "api_token": f"{secret}-hp"},
+    )
+    look = "cat /proc/[0-9]*/cmdline | tr '\\0' ' '; echo; cat /proc/net/tcp /proc/net/tcp6; which ssh sshd || echo no-ssh"
+    with Cluster(job) as cluster:
+        cluster.start()
+        for host in cluster.hosts:
+            host.wait_for_file("started")
+        for host in cluster.hosts:
+            seen = docker("exec", host.container, "bash", "-c", look).stdout
+            assert secret not in seen
+            assert "no-ssh" in seen
+            assert re.search(r"orted|mpirun", seen)
+            listening = {
+                int(match, 16)
+                for match in re.findall(r": [0-9A-F]+:([0-9A-F]{4}) [0-9A-F]+:0000 0A", seen)
+            }
+            assert 22 not in listening
+            assert (7770 in listening) == (host is cluster.hosts[0])
+            (host.model / "go").touch()
+        assert [host.wait() for host in cluster.hosts] == [0, 0]
+        assert cluster.hosts[1].output.count(f"word {secret}") == 2
+
+
+def test_a_rank_that_saves_and_leaves_without_finalize(tmp_path, code):
+    """After SIGTERM each rank saves and leaves; Open MPI would kill the others at the first one's end."""
+    seconds = 8
+    script = (
+        MPI
+        + f"""
+    import signal, time
+    from pathlib import Path
+    model = Path(os.environ["SM_MODEL_DIR"])
+    def save(*_):
+        time.sleep({seconds} if os.environ["RANK"] == "3" else 0.1)
+        (model / ("saved-" + os.environ["RANK"])).touch()
+        os._exit(0)
+    signal.signal(signal.SIGTERM, save)
+    (model / ("started-" + os.environ["RANK"])).touch()
+    time.sleep(100)
+"""
+    )
+    with Cluster(mpi_job(tmp_path, code, script)) as cluster:
+        first, second = cluster.hosts
+        cluster.start()
+        for rank, host in enumerate((first, first, second, second)):
+            host.wait_for_file(f"started-{rank}")
+        began = time.monotonic()
+        docker("kill", "--signal", "TERM", first.container)
+        assert [host.wait() for host in cluster.hosts] == [0, 0], first.output + second.output
+        assert time.monotonic() - began < seconds + 5
+        for rank, host in enumerate((first, first, second, second)):
+            assert (host.model / f"saved-{rank}").exists()
+
+
+@pytest.mark.parametrize("program", ["mpirun", "orted"])
+def test_a_launcher_that_is_killed_ends_the_job(program, tmp_path, code):
+    """Without mpirun, or one of its daemons, the ranks can't go on: all hosts end in seconds, with one text."""
+    script = """
+        import os, time
+        from pathlib import Path
+        Path(os.environ["SM_MODEL_DIR"], "started").touch()
+        time.sleep(100)
+    """
+    with Cluster(mpi_job(tmp_path, code, script)) as cluster:
+        cluster.start()
+        for host in cluster.hosts:
+            host.wait_for_file("started")
+        victim = cluster.hosts[program == "orted"]
+        find = f'for p in /proc/[0-9]*; do [ "$(cat $p/comm)" = {program} ] && kill -9 ${{p#/proc/}}; done; true'
+        began = time.monotonic()
+        docker("exec", victim.container, "bash", "-c", find)
+        statuses = [host.wait(30) for host in cluster.hosts]
+        assert time.monotonic() - began < 10
+        first, second = cluster.hosts
+        assert statuses[0] == statuses[1] != 0, first.output + second.output
+        assert first.failure == second.failure
+        assert re.search(r"muster kind=(launch|signal|lost) ", first.failure), first.failure
