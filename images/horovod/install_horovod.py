@@ -17,7 +17,9 @@ def run(*words: str) -> str:
     env = {**os.environ, **AS_ROOT, "PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run(words, env=env, capture_output=True, text=True, timeout=120, check=False)
     if done.returncode:
-        raise SystemExit(f"muster: {' '.join(words)}: status {done.returncode}\n{done.stdout}{done.stderr}")
+        raise SystemExit(
+            f"muster: {' '.join(words)}: status {done.returncode}\n{done.stdout}{done.stderr}"
+        )
     return done.stdout
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import pytest
 from cluster import Cluster, Host, Job
-from engine import FULL, IMAGE, MPI_IMAGE, docker
+from engine import FULL, HOROVOD_IMAGE, IMAGE, MPI_IMAGE, docker
 
 pytestmark = pytest.mark.docker
 
@@ -134,12 +134,16 @@ CI = [
     ("killed", "mpirun", 2, 1),
     ("harness-killed", "mpirun", 2, 2),
     ("paused", "mpirun", 2, 1),
+    ("exits-33", "horovodrun", 2, 1),
+    ("segfault", "horovodrun", 2, 2),
+    ("container-killed", "horovodrun", 2, 2),
+    ("cut-off", "horovodrun", 2, 2),
 ]
 """Fault, launcher, hosts, the host that it happens to."""
 ALL = [
     (fault, launcher, hosts, victim)
     for fault in FAULTS
-    for launcher in ("torchrun", "plain", "mpirun")
+    for launcher in ("torchrun", "plain", "mpirun", "horovodrun")
     for hosts, victim in ((2, 1), (2, 2), (4, 3))
 ]
 
@@ -147,7 +151,7 @@ ALL = [
 def make_job(tmp_path, code, launcher: str, hosts: int, **values) -> Job:
     script = SCRIPT.format(on_term=values.pop("on_term", "saved"), fault=values.pop("fault", "0"))
     environment = {"MUSTER_LAUNCHER": launcher} | values.pop("environment", {})
-    image = MPI_IMAGE if launcher == "mpirun" else IMAGE
+    image = {"mpirun": MPI_IMAGE, "horovodrun": HOROVOD_IMAGE}.get(launcher, IMAGE)
     return Job(
         tmp_path, code(script), "train.py", hosts, image=image, environment=environment, **values
     )

@@ -13,6 +13,7 @@ IMAGE = os.environ.get("MUSTER_TEST_IMAGE", "muster/ddp:cpu")
 SLIM_IMAGE = os.environ.get("MUSTER_TEST_SLIM_IMAGE", "muster/ddp:cpu-slim")
 DEV_IMAGE = os.environ.get("MUSTER_TEST_DEV_IMAGE", "muster/ddp:cpu-dev")
 MPI_IMAGE = os.environ.get("MUSTER_TEST_MPI_IMAGE", "muster/smddp:cpu")
+HOROVOD_IMAGE = os.environ.get("MUSTER_TEST_HOROVOD_IMAGE", "muster/horovod:cpu")
 GPU_CELLS = ("ddp-gpu", "ddp-gpu-cu126")
 FULL = os.environ.get("MUSTER_TEST_FULL") == "1"
 

@@ -74,6 +74,13 @@ TABLE: dict[str, Setting] = {
         "options of mpirun",
         "More options for mpirun. Win over sagemaker_mpi_custom_mpi_options.",
     ),
+    "smddp_fallback": Setting(
+        "MUSTER_SMDDP_FALLBACK",
+        one_of(("nccl",)),
+        None,
+        "nccl",
+        "What to do where SageMaker's data parallel library can't work: go on, with MUSTER_BACKEND=nccl.",
+    ),
     "horovod_controller": Setting(
         "MUSTER_HOROVOD_CONTROLLER",
         one_of(("gloo", "mpi")),
@@ -282,6 +289,7 @@ class Settings:
     log_level: str | None
     launcher: str | None
     mpi_options: str | None
+    smddp_fallback: str | None
     horovod_controller: str
     default_launcher: str
     nproc: int | None

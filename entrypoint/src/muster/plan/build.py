@@ -12,7 +12,7 @@ from muster.contract.machine import MORE_SHARED_MEMORY
 from muster.contract.precedence import Choice, choose
 from muster.errors import LaunchError, PlanError
 from muster.model import Code, Job, Plan
-from muster.plan import environment
+from muster.plan import environment, smddp
 from muster.plan.facts import Facts
 from muster.plan.launchers import BUILT
 from muster.plan.mpi_options import MpiOptions, read_options
@@ -74,9 +74,14 @@ def make_plan(
         inherited=inherited,
     )
     arguments = argv.MODES[settings.args_mode](job.hyperparameters) + job.program_args
-    script = code.command + arguments
+    with_smddp, about_smddp = (
+        smddp.decide(job, settings, start) if name == "mpirun" else (False, ())
+    )
+    script = (smddp.wrapper(start) if with_smddp else ()) + code.command + arguments
     told = launcher.from_one_host and not settings.exec_only
     env = environment.launcher_env(job, topology, inherited) | launcher.env(start)
+    env |= smddp.environment(job, start) if with_smddp else {}
+    env |= {"MUSTER_BACKEND": "nccl"} if about_smddp and not with_smddp else {}
     direct = environment.no_proxy(job, inherited) if settings.extend_no_proxy else {}
     meeting_point = (master_addr, facts.master_port)
     return Plan(
@@ -104,6 +109,7 @@ def make_plan(
             *shared_names(job),
             *code.notes,
             *remarks,
+            *about_smddp,
             chosen.conflict or f"launcher {name} ({chosen.source})",
             *_about_the_host(job, topology, env),
             *(["NO_PROXY extended by the job's hosts"] if direct else []),

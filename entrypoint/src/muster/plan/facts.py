@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import re
 import shutil
 import socket
@@ -10,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from muster.contract.groups import make_groups
 from muster.contract.machine import network_of
@@ -36,6 +38,11 @@ class Facts:
     horovodrun: str | None = None
     interface: str = ""
     """Between the hosts."""
+    smddp_found: bool = False
+    """Whether the script's Python has SageMaker's data parallel library, where the job asks for it."""
+    smddprun: str | None = None
+    smddp_types: tuple[str, ...] = ()
+    """Instances that the library supports."""
     rsh: tuple[str, ...] = ()
     """The argv of what starts a program on another host."""
 
@@ -69,8 +76,33 @@ def look_up_facts(
         cidr=network_of(job.interface) if mpirun and job.interface else "",
         horovodrun=shutil.which("horovodrun", path=env.get("PATH")),
         interface=job.interface,
+        **_look_for_smddp(job, settings, env),
         rsh=(sys.executable, "-I", "-m", "muster.launch.rsh"),
     )
+
+
+def _look_for_smddp(job: Job, settings: Settings, env: Mapping[str, str]) -> dict[str, Any]:
+    """Its facts, where the job asks for it."""
+    if not any("dataparallel" in key or "pytorch_ddp" in key for key in job.reserved):
+        return {}
+    import tomllib  # noqa: PLC0415  (the library ends at Python 3.11, which has it)
+
+    with open(os.path.join(os.path.dirname(__file__), "instances.toml"), "rb") as file:
+        families = tomllib.load(file)["families"]
+    types = tuple(name for family in families for name in family.get("smddp", ()))
+    path = env.get("PATH")
+    python = settings.python or shutil.which("python3", path=path) or "python"
+    look = (
+        "import importlib.util as u, sys; sys.exit(not u.find_spec('smdistributed.dataparallel'))"
+    )
+    done = subprocess.run(
+        [python, "-c", look], env=env, capture_output=True, timeout=60, check=False
+    )
+    return {
+        "smddp_found": done.returncode == 0,
+        "smddprun": shutil.which("smddprun", path=path),
+        "smddp_types": types,
+    }
 
 
 def _may_want_mpi(job: Job, settings: Settings) -> bool:
