@@ -49,7 +49,7 @@ format: dev ## Format the code
 	$(BIN)/ruff check --fix-only --quiet .
 	$(BIN)/ruff format .
 
-images: ## Build all CPU images of this commit
+images: ## Build the CPU images of this commit
 	scripts/images build cpu
 
 images-gpu: ## Build the GPU images; neither a GPU nor CUDA is needed for that
@@ -57,8 +57,8 @@ images-gpu: ## Build the GPU images; neither a GPU nor CUDA is needed for that
 
 # Beside them, where a stand-in base was used, the same on a look-alike of the default base.
 images-test:
-	scripts/images build --look-alike cpu
-	scripts/images build dev
+	scripts/images build cpu dev
+	scripts/images build --look-alike ddp-cpu
 
 bench: venv ## Measure muster beside bare torchrun and AWS's toolkit, and write docs/performance.md (10 minutes)
 	@if scripts/engine; then $(MAKE) --no-print-directory images; fi

@@ -96,10 +96,11 @@ function "version" {
 
 function "tags" {
   params = [cell]
-  result = [
-    "${REGISTRY}/${cell.image}:${cell.tag}${suffix(cell)}",
+  result = compact([
+    # `gpu` and the like promise the cell's own torch.
+    MUSTER_VERSION_TAG == "" ? "${REGISTRY}/${cell.image}:${cell.tag}${suffix(cell)}" : "",
     "${REGISTRY}/${cell.image}:${version([for venv in VENVS : venv if venv.flavour == cell.flavour][0])}${cell.compiler == "g++" ? "-dev" : ""}${suffix(cell)}",
-  ]
+  ])
 }
 
 # What label and manifest say of EFA.
@@ -174,6 +175,7 @@ target "efa" {
   target   = "efa"
   args = {
     EFA             = efa(device)
+    EFA_ASKED       = MUSTER_EFA
     EFA_VERSION     = efa_version()
     EFA_SHA256      = MUSTER_EFA_SHA256 == null ? EFA_PROOF.sha256 : MUSTER_EFA_SHA256
     EFA_FINGERPRINT = MUSTER_EFA_FINGERPRINT == null ? EFA_PROOF.fingerprint : MUSTER_EFA_FINGERPRINT
@@ -189,6 +191,7 @@ target "venv" {
   target   = "venv"
   args = {
     VERSION_TAG   = version(venv)
+    FLAVOUR       = venv.flavour
     TORCH_VERSION = venv.build
     TORCH_INDEX   = venv.flavour == "cpu" ? MUSTER_TORCH_INDEX : null
     NUMPY_VERSION = PINS.numpy

@@ -15,6 +15,9 @@ Maintainer: muster
 Provides: ssh-client
 Description: starts programs on the other hosts of a job, through muster and without SSH
 """
+CONF = Path("/etc/openmpi/openmpi-mca-params.conf")
+# For mpirun by hand: it asks for an agent even for ranks of one host.
+SETTINGS = "\nplm_rsh_agent = /usr/local/bin/muster-rsh\n"
 
 
 def main() -> int:
@@ -26,7 +29,10 @@ def main() -> int:
         package = f"{folder}/muster-rsh.deb"
         command = ["dpkg-deb", "--build", "--root-owner-group", f"{folder}/rsh", package]
         subprocess.run(command, check=True)
-        return apt_install.main([package, "openmpi-bin"])
+        status = apt_install.main([package, "openmpi-bin"])
+    with CONF.open("a", encoding="utf-8") as file:
+        file.write(SETTINGS)
+    return status
 
 
 if __name__ == "__main__":

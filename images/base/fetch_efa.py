@@ -21,6 +21,7 @@ from pathlib import Path
 
 KEY = "aws-efa-installer.key"
 STAND_IN = "aws-efa-installer/STAND-IN"
+ASKED = ("yes", "no", "stand-in")
 TIMEOUT_S = 60.0
 
 
@@ -109,6 +110,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument(
         "--efa", required=True, help="what the image's label says: none, stand-in or a version"
     )
+    parser.add_argument("--asked", default="yes", help="MUSTER_EFA as it was given")
     parser.add_argument("--version", required=True)
     parser.add_argument("--sha256", default="")
     parser.add_argument(
@@ -119,6 +121,9 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--into", type=Path, default=Path("/installer"))
     options = parser.parse_args(argv)
     options.into.mkdir(parents=True, exist_ok=True)
+    if options.asked not in ASKED:
+        print(f"muster: MUSTER_EFA={options.asked} is none of {', '.join(ASKED)}", file=sys.stderr)
+        return 1
     if options.efa == "none":
         return 0
     try:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -133,15 +134,53 @@ def describe() -> dict[str, object]:
     return facts
 
 
-def check_tag(facts: dict[str, object], tag: str) -> None:
-    """Compare what the image holds with the tag that it will get. Raises BuildError. Pure."""
+def check_tag(facts: dict[str, object], tag: str, flavour: str) -> None:
+    """Compare what the image holds with the tag that it will get, and with its cell. Raises BuildError. Pure."""
     torch = str(facts["torch"]).partition("+")[0]
-    flavour = f"cu{facts['cuda']}".replace(".", "") if facts["cuda"] else "cpu"
-    python = "py" + "".join(str(facts["python"]).split(".")[:2])
-    holds = f"{torch}-{flavour}-{python}"
+    found = f"cu{facts['cuda']}".replace(".", "") if facts["cuda"] else "cpu"
+    holds = f"{torch}-{found}-{python_tag(str(facts['python']))}"
+    # All of CUDA 12 is one to the driver, and so is all of 13.
+    if found[:4] != flavour[:4]:
+        message = f"the base has torch {torch} for {found}, and this cell is for {flavour}"
+        raise BuildError(
+            f"{message}: build the cell whose name says {found[:4]}, or take another base"
+        )
     if holds != tag:
         message = f"the image would be tagged {tag}, but it holds {holds}"
         raise BuildError(f"{message}: set MUSTER_VERSION_TAG={holds} if that is what you want")
+
+
+def check_python(tag: str) -> None:
+    """See that the tag has this Python, before gigabytes are fetched for it. Raises BuildError. Pure."""
+    here = python_tag(platform.python_version())
+    if not tag.endswith(f"-{here}"):
+        right = f"{tag.rpartition('-')[0]}-{here}"
+        message = (
+            f"the image would be tagged {tag}, but the base has Python {platform.python_version()}"
+        )
+        raise BuildError(f"{message}: set MUSTER_VERSION_TAG={right} if that is what you want")
+
+
+def python_tag(version: str) -> str:
+    """Return py311 for 3.11.2. Pure."""
+    return "py" + "".join(version.split(".")[:2])
+
+
+def snapshot() -> dict[Path, tuple[int, int]]:
+    """Return size and time of each file in the venv. Effects: walks it."""
+    found = {}
+    for path in VENV.rglob("*"):
+        if not path.is_dir() or path.is_symlink():
+            status = path.lstat()
+            found[path] = (status.st_size, status.st_mtime_ns)
+    return found
+
+
+def keep_new(before: dict[Path, tuple[int, int]]) -> None:
+    """Remove what the base has as well: the image has it from there. Effects: files."""
+    for path, mark in snapshot().items():
+        if before.get(path) == mark:
+            path.unlink()
 
 
 def split_cuda() -> None:
@@ -159,21 +198,37 @@ def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--tag", required=True)
     parser.add_argument("--torch", required=True)
+    parser.add_argument("--flavour", required=True, help="cpu, or CUDA's version as cu130")
     parser.add_argument("--index", default="")
     parser.add_argument("requirements", nargs="+")
     options = parser.parse_args(argv)
+    before = snapshot() if VENV.is_dir() else {}
+    base = torch_of_base()
     try:
-        if base := torch_of_base():
+        if base:
             adopt(base, options.requirements)
         else:
+            check_python(options.tag)
             build(options.torch, options.index, options.requirements)
         facts = describe()
-        check_tag(facts, options.tag)
+        check_tag(facts, options.tag, options.flavour)
     except BuildError as error:
         print(f"muster: {error}", file=sys.stderr)
         return 1
+    except subprocess.CalledProcessError as error:
+        what = (
+            f"torch {options.torch} for Python {platform.python_version()}"
+            if not base
+            else "packages"
+        )
+        print(f"muster: {what} can't be installed: {error}; pip says why above", file=sys.stderr)
+        return 1
     FACTS.write_text(json.dumps(facts) + "\n", encoding="utf-8")
-    split_cuda()
+    if base and base.python.is_relative_to(VENV):
+        CUDA.mkdir()
+        keep_new(before)
+    else:
+        split_cuda()
     return 0
 
 

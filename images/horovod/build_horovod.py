@@ -6,7 +6,6 @@ without a word, so everything is asked for, or ruled out, by name.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import subprocess
 import sys
@@ -25,33 +24,36 @@ ASKED = {
 }
 
 
-def fetch(version: str, sha256: str) -> Path:
-    """Return the unpacked, patched source. Raises CalledProcessError, ValueError. Effects: network, files."""
+def pip(*words: str, **env: str) -> None:
+    """Run pip on the user's Python. Raises CalledProcessError. Effects: network, files."""
+    path = f"/opt/venv/bin:{os.environ['PATH']}"
+    command = ["pip", "--python", PYTHON, *words]
+    subprocess.run(command, env={**os.environ, "PATH": path, **env}, check=True)
+
+
+def fetch(version: str, sha256: str) -> None:
+    """Put the patched source into SOURCE. Raises CalledProcessError. Effects: network, files."""
     SOURCE.mkdir()
-    # Not `pip download`: it would run the sdist's setup.py before anybody has looked at it.
-    command = ["pip", "download", "--no-deps", "--no-binary=:all:", "--no-build-isolation"]
-    subprocess.run([*command, "--dest", SOURCE, f"horovod=={version}"], check=False)
-    archive = SOURCE / f"horovod-{version}.tar.gz"
-    found = hashlib.sha256(archive.read_bytes()).hexdigest()
-    if found != sha256:
-        raise ValueError(f"{archive.name} has SHA-256 {found}, not {sha256}")
+    # With a hash pip looks at the archive before it runs anything of it.
+    wanted = SOURCE / "wanted.txt"
+    wanted.write_text(f"horovod=={version} --hash=sha256:{sha256}\n", encoding="utf-8")
+    options = ("--no-deps", "--no-binary=:all:", "--no-build-isolation", "--require-hashes")
+    pip("download", *options, "--dest", str(SOURCE), "-r", str(wanted))
+    archive = str(SOURCE / f"horovod-{version}.tar.gz")
     subprocess.run(["tar", "-xzf", archive, "-C", SOURCE, "--strip-components=1"], check=True)
     patch = Path(__file__).with_name("cxx17.patch")
     subprocess.run(["patch", "-p1", "-i", patch], cwd=SOURCE, check=True)
-    return SOURCE
 
 
 def main(version: str, sha256: str) -> int:
-    """Build the wheel and fetch those of what it needs. Raises CalledProcessError, ValueError. Effects: files in /wheels."""
-    pip = ["pip", "--python", PYTHON, "wheel", "--wheel-dir", str(WHEELS)]
-    subprocess.run([*pip, *DEPENDENCIES], check=True)
-    install = ["pip", "--python", PYTHON, "install", "--no-index", "--find-links", str(WHEELS)]
-    subprocess.run([*install, *DEPENDENCIES], check=True)
-    source = fetch(version, sha256)
-    env = {**os.environ, **ASKED, "MAKEFLAGS": f"-j{os.cpu_count()}"}
-    env["PATH"] = f"/opt/venv/bin:{env['PATH']}"
-    build = [*pip, "--no-deps", "--no-build-isolation", str(source)]
-    subprocess.run(build, env=env, check=True)
+    """Build the wheel and fetch those of what it needs. Raises CalledProcessError. Effects: files in /wheels."""
+    into = ("--wheel-dir", str(WHEELS))
+    pip("wheel", *into, *DEPENDENCIES)
+    pip("install", "--no-index", "--find-links", str(WHEELS), *DEPENDENCIES)
+    pip("install", "wheel")
+    fetch(version, sha256)
+    jobs = f"-j{os.cpu_count()}"
+    pip("wheel", *into, "--no-deps", "--no-build-isolation", str(SOURCE), **ASKED, MAKEFLAGS=jobs)
     return 0
 
 

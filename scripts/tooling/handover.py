@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypedDict
 
-from tooling.machine import ask, os_release
+from tooling.machine import ScriptError, ask, os_release
 
 CA_VARIABLES = ("SSL_CERT_FILE", "PIP_CERT", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 # Predefined by BuildKit: they reach each RUN, and neither the history nor the cache key.
@@ -127,6 +127,8 @@ def gather(folder: Path, env: Mapping[str, str]) -> Handover:
         secrets.append(f"id=ca,src={bundle}")
     folders = (Path(value) for value in settings.get("find-links", []))
     efa = env.get("MUSTER_EFA_FOLDER")
+    if efa and not Path(efa).is_dir():
+        raise ScriptError(f"MUSTER_EFA_FOLDER={efa} is no folder")
     return Handover(
         secrets=tuple(secrets),
         proxies=proxies(env),

@@ -7,8 +7,10 @@ this user can read and that is gone afterwards: neither an image, nor its histor
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -18,7 +20,7 @@ from pathlib import Path
 from tooling import base_image, handover, sizes
 from tooling.efa import stand_in
 from tooling.handover import wants_efa
-from tooling.machine import ScriptError, act, ask, say
+from tooling.machine import ScriptError, ask, say
 
 ROOT = Path(__file__).resolve().parents[2]
 BAKE_FILE = Path("docker-bake.hcl")
@@ -118,7 +120,30 @@ def bake(
         allowed = mode == "host" and handover.asks_entitlements()
         allow = ("--allow", "network.host") if allowed else ()
         files = ("-f", str(file), "-f", str(path))
-        act("docker", "buildx", "bake", *allow, *files, *extra, *targets, timeout=BUILD_S, env=env)
+        run_bake(*allow, *files, *extra, *targets, env=env)
+
+
+def run_bake(*words: str, env: dict[str, str]) -> None:
+    """Run bake, its output on stderr. Raises ScriptError, with the step's own line where one speaks. Effects: builds."""
+    command = ("docker", "buildx", "bake", *words)
+    said = ""
+    process = subprocess.Popen(
+        command,
+        env={**os.environ, **env},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    )
+    assert process.stdout  # noqa: S101  (it is a pipe)
+    with contextlib.closing(process.stdout):
+        for line in process.stdout:
+            sys.stderr.write(line)
+            # The steps' own errors are lines far above the end of what bake prints.
+            said = found[1] if (found := re.match(r"#\d+ [\d.]+ muster: (.+)", line)) else said
+    if status := process.wait(timeout=BUILD_S):
+        raise ScriptError(said or f"docker buildx bake ended with status {status}")
 
 
 def choose_efa(targets: Sequence[str], env: dict[str, str], *, no_registry: bool) -> dict[str, str]:
@@ -178,7 +203,7 @@ def arguments() -> argparse.ArgumentParser:
     command.add_argument(
         "--base",
         default=os.environ.get("MUSTER_BASE_IMAGE"),
-        help="the base image (MUSTER_BASE_IMAGE); muster-base:debootstrap and :slim are made here",
+        help="the base image (MUSTER_BASE_IMAGE); muster-base:debootstrap, :slim and :trixie are made here",
     )
     command.add_argument(
         "--tag-suffix",

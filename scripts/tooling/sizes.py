@@ -17,6 +17,8 @@ LAYERS = {
     "torch": "COPY /opt/venv",
     "CUDA's libraries": "COPY /cuda",
     "compiler": "add_compiler.py",
+    "Open MPI": "add_mpi.py",
+    "Horovod": "install_horovod.py",
     "EFA": "install_efa.py",
     "muster": "install_muster.py",
 }

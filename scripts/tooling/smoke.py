@@ -10,14 +10,25 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tooling.machine import ScriptError, act, ask, say
+from tooling.sizes import EFA_SUFFIXES
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "build" / "digits"
 SMOKE = ROOT / "tests" / "gpu" / "smoke.py"
+DEVICE = Path("/dev/nvidiactl")
 LIMIT_S = 600.0
 DESCRIPTION = (
     "Tries an image on this machine's GPUs: versions, training, NCCL, torch.compile, statuses."
 )
+
+
+def choose(named: str | None) -> str:
+    """Return the image to try. Raises ScriptError where there is none. Effects: asks the engine."""
+    tags = (named,) if named else tuple(f"muster/ddp:gpu{end}" for end in EFA_SUFFIXES)
+    for tag in tags:
+        if ask("docker", "image", "inspect", "--format", "{{.Id}}", tag):
+            return tag
+    raise ScriptError(f"no image {' or '.join(tags)} here: `make images-gpu` builds the GPU images")
 
 
 def in_image(image: str, words: Sequence[str], *, cpu: bool) -> list[str]:
@@ -49,9 +60,7 @@ def here(words: Sequence[str]) -> list[str]:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the parts; their status, or 1 where they could not be started. Effects: containers or processes; its report."""
     parser = argparse.ArgumentParser(prog="scripts/smoke", description=DESCRIPTION)
-    parser.add_argument(
-        "image", nargs="?", default="muster/ddp:gpu", help="default: muster/ddp:gpu"
-    )
+    parser.add_argument("image", nargs="?", help="default: muster/ddp:gpu, with or without EFA")
     parser.add_argument(
         "--here",
         action="store_true",
@@ -65,14 +74,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         *(["--only", *options.only] if options.only else []),
     ]
     try:
+        if not options.cpu and not DEVICE.exists():
+            raise ScriptError("no GPU here; --cpu rehearses without one")  # noqa: TRY301
         if not (DATA / "digits.npz").is_file():
             act("make", "-C", str(ROOT), "build/digits/digits.npz", timeout=600)
         if options.here:
             command = here(words)
         else:
-            if not ask("docker", "image", "inspect", "--format", "{{.Id}}", options.image):
-                raise ScriptError(f"no image {options.image} here: `make images-gpu` builds it")  # noqa: TRY301
-            command = in_image(options.image, words, cpu=options.cpu)
+            command = in_image(choose(options.image), words, cpu=options.cpu)
         return subprocess.run(command, timeout=LIMIT_S, check=False, env=os.environ).returncode
     except (ScriptError, OSError, subprocess.SubprocessError) as error:
         say(f"smoke: {error}")

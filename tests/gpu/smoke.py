@@ -35,6 +35,10 @@ class Failed(Exception):  # noqa: N818  (a verdict, not a defect)
     """A part did not do what it has to; the message says what was seen."""
 
 
+class LeftOut(Exception):  # noqa: N818  (the same)
+    """A part that a rehearsal can't do here; the message says why."""
+
+
 def expect(truth: object, message: str) -> None:
     """Raise Failed unless `truth`."""
     if not truth:
@@ -169,6 +173,8 @@ def two_hosts(options: argparse.Namespace) -> Facts:
 
 def compiled(options: argparse.Namespace) -> Facts:
     """torch.compile makes code for the device, and its gradients are those without it."""
+    if options.cpu and not shutil.which("g++"):
+        raise LeftOut("torch.compile on the processor needs g++, which a GPU image doesn't have")
     with job(str(JOBS / "compiled.py"), MUSTER_LAUNCHER="plain", OMP_NUM_THREADS="1") as hosts:
         succeed(hosts)
         facts = hosts[0].said()
@@ -225,6 +231,9 @@ def run(options: argparse.Namespace) -> Facts:
         begin = time.monotonic()
         try:
             facts, error = part(options), ""
+        except LeftOut as why:
+            print(f"left out {part.__name__}: {why}", flush=True)
+            continue
         except (Failed, subprocess.SubprocessError, OSError, ValueError) as failure:
             facts, error = {}, str(failure)
         seconds = round(time.monotonic() - begin, 1)
@@ -243,7 +252,13 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--examples", type=Path, default=HERE / "../../examples")
     parser.add_argument("--cpu", action="store_true", help="rehearse on a machine without a GPU")
     parser.add_argument("--out", type=Path, help="write the results into this file, as JSON")
-    parser.add_argument("--only", nargs="+", metavar="PART", help="these parts alone")
+    parser.add_argument(
+        "--only",
+        nargs="+",
+        metavar="PART",
+        choices=[part.__name__ for part in PARTS],
+        help="these parts alone: %(choices)s",
+    )
     options = parser.parse_args(argv)
     if not options.cpu and not has_gpu():
         print("smoke: no GPU here; --cpu rehearses without one", file=sys.stderr)

@@ -8,13 +8,31 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from engine import DEV_IMAGE, FULL, GPU_CELLS, IMAGE, SLIM_IMAGE, docker, gpu_image, has_image
+from engine import (
+    DEV_IMAGE,
+    FULL,
+    GPU_CELLS,
+    HOROVOD_IMAGE,
+    IMAGE,
+    MPI_IMAGE,
+    SLIM_IMAGE,
+    docker,
+    gpu_image,
+    has_image,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 # The scripts are no package that is installed; their parts are tested where they lie.
 sys.path.insert(0, str(ROOT / "scripts"))
 
 STAND_IN = "muster-base:"
+CPU_IMAGES = {
+    "ddp-cpu": IMAGE,
+    "slim": SLIM_IMAGE,
+    "ddp-cpu-dev": DEV_IMAGE,
+    "horovod-cpu": HOROVOD_IMAGE,
+    "smddp-cpu": MPI_IMAGE,
+}
 BAKE_VARIABLES = ("REGISTRY", "PINS", "CELLS", "TITLES")
 
 
@@ -23,9 +41,7 @@ def inspect(image: str) -> dict:
     return json.loads(docker("image", "inspect", image).stdout)[0]
 
 
-@pytest.fixture(
-    scope="session", params=["ddp-cpu", "slim", "ddp-cpu-dev", *(GPU_CELLS if FULL else ())]
-)
+@pytest.fixture(scope="session", params=[*CPU_IMAGES, *(GPU_CELLS if FULL else ())])
 def cell(request) -> str:
     """The cell of docker-bake.hcl under test, or `slim`: ddp-cpu on the look-alike of the default base."""
     return request.param
@@ -36,7 +52,7 @@ def image(cell) -> str:
     """The image of the cell."""
     if cell in GPU_CELLS:
         return gpu_image(cell)
-    name = {"ddp-cpu": IMAGE, "slim": SLIM_IMAGE, "ddp-cpu-dev": DEV_IMAGE}[cell]
+    name = CPU_IMAGES[cell]
     base = inspect(IMAGE)["Config"]["Labels"].get("org.opencontainers.image.base.name", "")
     if cell == "slim" and not base.startswith(STAND_IN):
         pytest.skip(f"{IMAGE} is built on {base} itself: no look-alike of it is needed")
@@ -58,7 +74,9 @@ def bake_args(root, plain_environment) -> Callable[[str], dict[str, str]]:
             text=True,
             check=True,
         )
-        return json.loads(done.stdout)["target"][target]["args"]
+        plan = json.loads(done.stdout)["target"]
+        venv = plan[target]["contexts"]["venv"].removeprefix("target:")
+        return {**plan[venv]["args"], **plan[target]["args"]}
 
     return args
 

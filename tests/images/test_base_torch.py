@@ -49,11 +49,38 @@ def make_venv(root, monkeypatch):
 
 def test_the_tag_has_to_tell_the_truth(make_venv):
     """Torch, CUDA or Python other than the tag says: the build ends, and says what to set."""
-    make_venv.check_tag(FACTS, "2.13.0-cu130-py312")
-    make_venv.check_tag({**FACTS, "torch": "2.13.0+cpu", "cuda": None}, "2.13.0-cpu-py312")
-    for tag in ("2.12.1-cu130-py312", "2.13.0-cu126-py312", "2.13.0-cu130-py311"):
+    make_venv.check_tag(FACTS, "2.13.0-cu130-py312", "cu130")
+    make_venv.check_tag({**FACTS, "torch": "2.13.0+cpu", "cuda": None}, "2.13.0-cpu-py312", "cpu")
+    for tag in ("2.12.1-cu130-py312", "2.13.0-cu131-py312", "2.13.0-cu130-py311"):
         with pytest.raises(make_venv.BuildError, match=r"MUSTER_VERSION_TAG=2\.13\.0-cu130-py312"):
-            make_venv.check_tag(FACTS, tag)
+            make_venv.check_tag(FACTS, tag, "cu130")
+
+
+@pytest.mark.parametrize(
+    ("cuda", "flavour", "fits"),
+    [
+        ("13.0", "cu126", False),
+        ("12.8", "cu130", False),
+        (None, "cu130", False),
+        ("13.0", "cpu", False),
+        ("12.8", "cu126", True),
+    ],
+)
+def test_a_cells_device_has_to_be_the_torchs(make_venv, cuda, flavour, fits):
+    """No GPU cell with a torch for processors, and none with another CUDA than its drivers run."""
+    found = "cpu" if cuda is None else "cu" + cuda.replace(".", "")
+    facts, tag = {**FACTS, "cuda": cuda}, f"2.13.0-{found}-py312"
+    if fits:
+        make_venv.check_tag(facts, tag, flavour)
+        return
+    with pytest.raises(make_venv.BuildError, match=f"this cell is for {flavour}"):
+        make_venv.check_tag(facts, tag, flavour)
+
+
+def test_another_python_is_told_before_anything_is_fetched(make_venv):
+    """Pip's own words would be that there is no such torch."""
+    with pytest.raises(make_venv.BuildError, match=r"set MUSTER_VERSION_TAG=2\.13\.0-cpu-py3"):
+        make_venv.check_python("2.13.0-cpu-py399")
 
 
 @pytest.fixture
@@ -139,7 +166,7 @@ def test_torch_of_debian_13s_python_is_taken(root, digits, bake_args):
     file = Path("tests/images/base_with_torch/docker-bake.hcl")
     env = {name: pins[name] for name in ("TORCH_VERSION", "PIP_VERSION")}
     images.bake(["base-with-torch"], file, env, "host")
-    image = "muster/ddp:gpu-noefa-trixie"
+    image = f"muster/ddp:{tag}-noefa-trixie"
     try:
         options = {"MUSTER_EFA": "no", "MUSTER_VERSION_TAG": tag}
         done = build_on(root, "ddp-gpu", base, "-trixie", **options)
@@ -155,5 +182,5 @@ def test_torch_of_debian_13s_python_is_taken(root, digits, bake_args):
         found = docker("run", "--rm", "--entrypoint", "python", image, "-c", LOADED).stdout.strip()
         assert found == "{'/usr/local/lib/python3.13/dist-packages/nvidia/nccl/lib/libnccl.so.2'}"
     finally:
-        docker("rmi", image, f"muster/ddp:{tag}-noefa-trixie", check=False)
+        docker("rmi", image, check=False)
         docker("rmi", base, check=False)

@@ -12,6 +12,7 @@ PRESENT = (
     "train",
     "muster",
     "muster-rank",
+    "muster-rsh",
     "torchrun",
     "python",
     "python3",
@@ -31,9 +32,11 @@ ABSENT = (
     "make",
     "cmake",
     "ninja",
+    "ssh",
     "sshd",
     "ssh-keygen",
 )
+LAUNCHERS = {"ddp": "torchrun", "slim": "torchrun", "horovod": "horovodrun", "smddp": "mpirun"}
 # Debian keeps the wheels of its ensurepip here, CPython its own.
 ENSUREPIP = ("/usr/share/python-wheels/", "/ensurepip/_bundled/")
 
@@ -107,7 +110,7 @@ def test_user_can_import_what_the_guides_promise(facts):
     assert facts["pip_check"] == ""
 
 
-def test_configuration(inspected):
+def test_configuration(inspected, cell):
     """The image starts the harness as root, and sets no variable that tunes a library."""
     config = inspected["Config"]
     assert config["Entrypoint"] == ["muster"]
@@ -117,7 +120,8 @@ def test_configuration(inspected):
     assert not config.get("Volumes")
     assert not config.get("ExposedPorts")
     names = {line.split("=")[0] for line in config["Env"]}
-    assert "MUSTER_DEFAULT_LAUNCHER=torchrun" in config["Env"]
+    launcher = LAUNCHERS[cell.partition("-")[0]]
+    assert f"MUSTER_DEFAULT_LAUNCHER={launcher}" in config["Env"]
     assert not [
         name for name in names if name.startswith(("NCCL_", "OMP_", "FI_", "TORCH_", "PYTHONPATH"))
     ]

@@ -81,4 +81,4 @@ def test_an_image_without_compiler_names_the_one_that_has_it(code, script):
     done = run(IMAGE, code, script)
     assert done.returncode == 1, done.stdout + done.stderr
     assert "muster kind=user" in done.stderr
-    assert "take the tag that ends with -dev (muster/ddp:cpu-dev)" in done.stderr
+    assert "the tag cpu-dev has g++" in done.stderr

@@ -87,7 +87,7 @@ def test_errors(error: str, evidence: Evidence, remedy: str):
 def test_a_missing_compiler(error: str, tail: str):
     """Whoever misses a compiler is told which images have one."""
     cause = explain("algo-2", end(1, error, tail=("before", tail, "after")), Evidence())
-    assert "-dev" in cause.remedy
+    assert "cpu-dev" in cause.remedy
 
 
 @pytest.mark.parametrize(

@@ -165,7 +165,14 @@ def harness(clean_env: dict[str, str]) -> Iterator[Harness]:
 
 @pytest.mark.parametrize(
     ("env", "rank", "local_rank"),
-    [({"RANK": "5", "LOCAL_RANK": "1"}, 5, 1), ({}, None, None), ({"RANK": "x"}, None, None)],
+    [
+        ({"RANK": "5", "LOCAL_RANK": "1"}, 5, 1),
+        ({}, None, None),
+        ({"RANK": "x"}, None, None),
+        # mpirun's and horovodrun's own words, which win over what is left over.
+        ({"OMPI_COMM_WORLD_RANK": "9", "OMPI_COMM_WORLD_LOCAL_RANK": "1", "RANK": "0"}, 9, 1),
+        ({"HOROVOD_RANK": "3", "HOROVOD_LOCAL_RANK": "0"}, 3, 0),
+    ],
 )
 def test_hello(harness, env: dict[str, str], rank: int | None, local_rank: int | None):
     """The shim says who it is, and hands over the read ends of two pipes, before anything runs."""
@@ -481,3 +488,40 @@ def test_it_is_a_command_of_its_own(clean_env):
         [command, "--", "echo", "hi"], env=clean_env, capture_output=True, check=True
     )
     assert done.stdout == b"hi\n"
+
+
+def test_the_harness_says_what_to_run(harness, tmp_path):
+    """Under a launcher of another host the command is this host's, and so is the folder."""
+    harness.begin()
+    here = str(tmp_path)
+    command = [sys.executable, "-c", "import os; print(os.getcwd(), os.environ.get('RANK'))"]
+    harness.send({"type": "start", "env": {"RANK": "2"}, "argv": command, "cwd": here})
+    assert harness.hear()["type"] == "started"
+    assert harness.read(0, b"\n").decode() == f"{here} 2\n"
+    assert harness.hear_end() == 0
+
+
+def test_this_hosts_harness_wins(harness):
+    """A launcher may have carried the address of its own host's harness along, and other private words."""
+    show = "import os; print(sorted(n for n in os.environ if n.startswith('MUSTER_')))"
+    env = {
+        "MUSTER_SOCKET_HERE": harness.address,
+        "MUSTER_SOCKET": "/elsewhere/s",
+        "MUSTER_RSH": "/r",
+    }
+    harness.begin(sys.executable, "-c", show, env=env)
+    harness.send({"type": "start", "env": {}})
+    assert harness.hear()["type"] == "started"
+    assert harness.read(0, b"\n") == b"[]\n"
+
+
+def test_torch_distributeds_words(harness):
+    """RANK and its company are there before the script's first line, also without a harness of MPI's."""
+    names = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")
+    show = f"import os; print(*(os.environ.get(n) for n in {names!r}))"
+    mpi = {f"OMPI_COMM_WORLD_{n}": v for n, v in (("RANK", "3"), ("LOCAL_RANK", "1"))}
+    mpi |= {f"OMPI_COMM_WORLD_{n}": v for n, v in (("SIZE", "4"), ("LOCAL_SIZE", "2"))}
+    harness.begin(sys.executable, "-c", show, env=mpi)
+    harness.send({"type": "start", "env": {}})
+    assert harness.hear()["type"] == "started"
+    assert harness.read(0, b"\n") == b"3 1 4 2\n"

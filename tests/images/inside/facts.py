@@ -11,10 +11,10 @@ from pathlib import Path
 
 UNSEEN = {"/proc", "/sys", "/dev", "/inside"}
 COMMANDS = (
-    *("train", "muster", "muster-rank", "torchrun", "python", "python3", "pip"),
+    *("train", "muster", "muster-rank", "muster-rsh", "torchrun", "python", "python3", "pip"),
     *("bash", "tar", "gzip", "find"),
     *("gcc", "g++", "cc", "c++", "clang", "ld", "as", "make", "cmake", "ninja"),
-    *("sshd", "ssh-keygen"),
+    *("ssh", "sshd", "ssh-keygen"),
 )
 
 

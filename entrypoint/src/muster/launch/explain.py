@@ -42,8 +42,8 @@ _NO_COMPILER = re.compile(
     r"|No working C\+\+ compiler found|Failed to find C compiler"  # torch.compile, Triton
 )
 _COMPILER_REMEDY = (
-    "The image has no compiler for that: take the tag that ends with -dev (muster/ddp:cpu-dev), "
-    "or install g++ in an image of your own; most packages also come as wheels."
+    "The image lacks the compiler for that: the tag cpu-dev has g++, and so has an image built "
+    "with MUSTER_APT_PACKAGES=g++ or one of your own; most packages also come as wheels."
 )
 _SHARED_MEMORY = re.compile(r"\bshm\b|shared memory|/torch_\d+|bus error", re.IGNORECASE)
 _MIB = 1024 * 1024

@@ -98,7 +98,8 @@ def make_plan(
         env=env | direct,
         rank_env=environment.rank_env(job, code, arguments, meeting_point, inherited)
         | launcher.rank_env(start)
-        | {"MUSTER_IN_WORLD": str(int(not outside))},
+        | {"MUSTER_IN_WORLD": str(int(not outside))}
+        | ({} if launcher.one_a_host else {"MUSTER_RANKS": name}),
         rank_argv=script if told else (),
         names={start.addresses[host]: host for host in topology.hosts if host in start.addresses},
         kept=launcher.kept(inherited) if launcher.kept else None,

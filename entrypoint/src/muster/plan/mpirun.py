@@ -48,6 +48,8 @@ def command(start: Start) -> tuple[str, ...]:
         words += ["--bind-to", "none"]
     if not options.sets("map-by"):
         words += ["--map-by", "slot"]
+    if facts.mpi_major >= _FIVE and len(topology.hosts) > 1:
+        words += ["--leave-session-attached"]
     for option, key, value in _parameters(start, options):
         words += [f"--{option}", key, value]
     return (*words, *options.words, *_user(options), *facts.shim)
@@ -101,7 +103,7 @@ def _four(start: Start) -> list[tuple[str, str, str]]:
 
 def _five(start: Start) -> list[tuple[str, str, str]]:
     hosts, cidr = len(start.topology.hosts), start.facts.cidr
-    found = [("mca", "smsc", "none")]
+    found = [("mca", "smsc", "^cma")]
     if hosts == 1:
         return found
     found += [
@@ -109,7 +111,6 @@ def _five(start: Start) -> list[tuple[str, str, str]]:
         ("prtemca", "plm_ssh_agent", " ".join(start.facts.rsh)),
         ("prtemca", "plm_ssh_no_tree_spawn", "1"),
         ("prtemca", "plm_ssh_num_concurrent", str(max(_AT_ONCE, hosts))),
-        ("prtemca", "prte_leave_session_attached", "1"),
     ]
     if cidr:
         found += [("mca", "btl_tcp_if_include", cidr), ("prtemca", "prte_if_include", cidr)]

@@ -17,6 +17,7 @@ from types import TracebackType
 
 from muster.training.dump import show_stacks_on_request
 from muster.training.gloo import let_threads_finish
+from muster.training.nested import refuse_nested_launcher
 
 _FOLDER = os.environ.get("MUSTER_ERROR_DIR", "")
 _STATUSES = 256
@@ -32,6 +33,7 @@ def install() -> None:
     """
     if not _FOLDER or any(a.startswith("from multiprocessing") for a in sys.orig_argv):
         return
+    refuse_nested_launcher()
     show_stacks_on_request()
     # Registered first of all, so called last of all.
     atexit.register(let_threads_finish)
