@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import tarfile
 from pathlib import Path
 
 import pytest
 import readme
+from engine import MPI_IMAGE
 
 # The SDKs' local modes share one network by name, and v3 its hosts' names too.
 pytestmark = [pytest.mark.docker, pytest.mark.xdist_group("sagemaker-local")]
@@ -37,3 +39,15 @@ def test_pytorch_with_torch_distributed(run_sdk, accuracy, instances, image, dig
     assert "launcher torchrun (sagemaker_torch_distributed_enabled)" in said
     assert f"--nnodes={instances} " in said
     assert "digits_ddp.py --epochs 12 --lr 0.02" in said
+
+
+def test_pytorch_with_mpi(run_sdk, accuracy, digits, root):
+    """distribution={"mpi": …} chooses mpirun: hosts times processes ranks, and the guide's own options."""
+    script = root / "examples" / "digits_ddp.py"
+    options = "-verbose -x NCCL_DEBUG=VERSION"
+    mpi = {"enabled": True, "processes_per_host": 2, "custom_mpi_options": options}
+    how = json.dumps({"mpi": mpi})
+    said = run_sdk("sdk-v2", SCRIPTS / "pytorch_v2.py", MPI_IMAGE, script, digits, 2, how)
+    assert accuracy(said) > 0.95
+    assert "launcher mpirun (sagemaker_mpi_enabled)" in said
+    assert "world size 4" in said

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from engine import MPI_IMAGE
 
 # The SDKs' local modes share one network by name, and v3 its hosts' names too.
 pytestmark = [pytest.mark.docker, pytest.mark.xdist_group("sagemaker-local")]
@@ -29,3 +30,16 @@ def test_model_trainer_trains(run_sdk, accuracy, form, instances, runs_muster, i
     assert accuracy(said) > 0.95
     for number in range(1, instances + 1):
         assert (f"[muster algo-{number}] muster 0.1.0" in said) == runs_muster
+
+
+def test_model_trainer_with_muster_as_its_distribution(run_sdk, accuracy, digits, root):
+    """distributed=Muster(launcher="mpirun") below the SDK's own script: two hosts, four ranks.
+
+    AWS's own MPI driver starts processes_per_host ranks in all, on the first host (contract.md 7).
+    """
+    said = run_sdk("sdk-v3", SCRIPT, MPI_IMAGE, "muster", root / "examples", digits, 2)
+    assert accuracy(said) > 0.95
+    assert "launcher mpirun (MUSTER_LAUNCHER)" in said
+    assert "world size 4" in said
+    assert "--mca btl_tcp_if_exclude lo,docker0" in said
+    assert "btl_tcp_if_include" not in said

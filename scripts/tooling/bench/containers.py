@@ -33,6 +33,10 @@ class Images:
     muster: str
     peer: str
 
+    def other(self, strategy: str) -> str:
+        """Return another strategy's image of the same device, by its name: muster/horovod:cpu. Pure."""
+        return self.muster.replace("/ddp:", f"/{strategy}:") if strategy else self.muster
+
     def all(self, *, peer: bool) -> tuple[str, ...]:
         """Return the images that take part."""
         return (self.muster, self.peer) if peer else (self.muster,)
@@ -46,6 +50,8 @@ class Job:
     hosts: int = 1
     nproc: int = 1
     env: Mapping[str, str] = field(default_factory=dict)
+    strategy: str = ""
+    """Whose image it runs in; ddp's for none."""
 
 
 def host_names(hosts: int) -> list[str]:
@@ -55,7 +61,10 @@ def host_names(hosts: int) -> list[str]:
 
 def words(name: str, images: Images, job: Job, index: int) -> list[str]:
     """Return what of `docker create` makes a contender of it: options, image, arguments. Pure."""
-    script = f"{CODE}/{job.script}"
+    script, image = f"{CODE}/{job.script}", images.other(job.strategy)
+    if name == "bare" and job.strategy == "horovod":
+        shape = ["-np", str(job.nproc), "--gloo", "--disable-cache"]
+        return ["--entrypoint", "horovodrun", image, *shape, "python", "-u", script]
     if name == "python":
         return ["--entrypoint", "python", images.muster, "-u", script]  # as torchrun does
     if name == "bare":
@@ -63,7 +72,7 @@ def words(name: str, images: Images, job: Job, index: int) -> list[str]:
         meeting = ["--rdzv-backend=static", "--master-addr=algo-1", f"--master-port={PORT}"]
         return ["--entrypoint", "torchrun", images.muster, *shape, *meeting, script]
     if name == "muster":
-        return [images.muster, "train"]
+        return [image, "train"]
     return ["--env", PEER_MODULE, images.peer, "train"]
 
 

@@ -58,6 +58,21 @@ def two_hosts(name: str, setup: Setup) -> dict[str, float]:
     return {"job": times["exit"], "first_line": times["first_line"]}
 
 
+def mpirun(name: str, setup: Setup) -> dict[str, float]:
+    """Run a script without torch under mpirun on two hosts. Raises ScriptError. Effects: containers."""
+    job = Job("first.py", hosts=2, env={"MUSTER_LAUNCHER": "mpirun"}, strategy="smddp")
+    with cluster(name, setup.images, job) as running:
+        return {"mpirun": running.watch(FIRST_LINE)["exit"]}
+
+
+def horovodrun(name: str, setup: Setup) -> dict[str, float]:
+    """Run two ranks of Horovod on one host: bare, it would need SSH for more. Raises ScriptError. Effects: a container."""
+    env = {"MUSTER_LAUNCHER": "horovodrun"}
+    job = Job("horovod_sum.py", nproc=2, env=env, strategy="horovod")
+    with cluster(name, setup.images, job) as running:
+        return {"horovodrun": running.watch(FIRST_LINE)["exit"]}
+
+
 def one_host(name: str, _: Setup) -> dict[str, float]:
     """Run a job of one rank without a container. Raises ScriptError. Effects: processes."""
     return {"local": processes.seconds_to_end(name, "collective.py")}
@@ -154,6 +169,8 @@ def table(setup: Setup) -> tuple[Part, ...]:
         "first_line": "2 hosts in containers, start to the script's first line in the log",
     }
     local = {"local": "1 host, 1 rank, no container: start to end"}
+    mpi = {"mpirun": "2 hosts under mpirun, a script without torch: start to the end of both"}
+    horovod = {"horovodrun": "1 host, 2 ranks under horovodrun: start to end"}
     log = {"lines": f"{setup.lines:,} log lines: {writer}"}
     error = {"lines_after_error": f"{setup.after:,} log lines after one with ValueError: {writer}"}
     pipe = {"lines_pipe": f"{setup.lines:,} lines into a pipe, no container: {writer}"}
@@ -174,6 +191,8 @@ def table(setup: Setup) -> tuple[Part, ...]:
     return (
         Part("job", three, job, "s", two_hosts, containers=True),
         Part("local", three[:2], local, "s", one_host),
+        Part("mpirun", ("muster",), mpi, "s", mpirun, containers=True),
+        Part("horovodrun", three[:2], horovod, "s", horovodrun, containers=True),
         Part("lines", four, log, "s", lines, containers=True),
         Part("error", three, error, "s", lines_after_error, containers=True),
         Part("pipe", four[:3], pipe, "s", lines_pipe),

@@ -41,6 +41,8 @@ TABLE = (
     Target("job", "excess", 0.5),
     Target("first_line", "excess", 0.4),
     Target("local", "excess", 0.5),
+    Target("mpirun", "value", 3.0),
+    Target("horovodrun", "excess", 1.0),
     Target("lines", "ratio", 1.1),
     Target("lines_after_error", "ratio", 1.1),
     Target("lines_pipe", "ratio", 1.1),

@@ -14,7 +14,13 @@ from sagemaker.train.distributed import Torchrun
 from sagemaker.train.model_trainer import Mode, ModelTrainer
 
 SCRIPT = "digits_ddp.py"
+ROOT = Path(__file__).resolve().parents[3]
+# As after `pip install` of muster on the machine that submits jobs.
+sys.path.insert(0, str(ROOT / "entrypoint" / "src"))
 ONE_THREAD = {"OMP_NUM_THREADS": "1"}  # Both hosts share this machine's cores.
+
+
+from muster.sdk import Muster  # noqa: E402
 
 
 def forms(code: str) -> dict[str, dict[str, object]]:
@@ -27,6 +33,14 @@ def forms(code: str) -> dict[str, dict[str, object]]:
         # These put their own shell script in the entry point's place.
         "entry-script": {"source_code": SourceCode(source_dir=code, entry_script=SCRIPT)},
         "command": {"source_code": SourceCode(source_dir=code, command=f"muster train {SCRIPT}")},
+        "muster": {
+            "source_code": SourceCode(source_dir=code, entry_script=SCRIPT),
+            "distributed": Muster(
+                launcher="mpirun",
+                process_count_per_node=2,
+                mpi_additional_options=["--mca btl_tcp_if_exclude lo,docker0"],
+            ),
+        },
         "torchrun": {
             "source_code": SourceCode(source_dir=code, entry_script=SCRIPT),
             "distributed": Torchrun(process_count_per_node=2),
