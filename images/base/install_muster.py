@@ -46,8 +46,9 @@ def install(wheel: Path) -> None:
     # An image may be built on another that has an older muster.
     options = ["--no-deps", "--no-index", "--force-reinstall", "--quiet"]
     subprocess.run([*pip, "install", *options, str(wheel)], check=True)
-    # `muster local` runs containers, not in one: its bytecode would be the layer's last 70 kB below 1 MB.
-    shutil.rmtree(packages(HARNESS) / "muster" / "local" / "__pycache__", ignore_errors=True)
+    # These run on the machine that starts or submits jobs, not in the image.
+    for part in ("local", "sdk"):
+        shutil.rmtree(packages(HARNESS) / "muster" / part / "__pycache__", ignore_errors=True)
     for command in COMMANDS:  # pip's own run without -I
         (HARNESS / "bin" / command).unlink(missing_ok=True)
 

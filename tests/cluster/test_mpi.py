@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
+import sys
 import time
+from pathlib import Path
 
 import pytest
 from cluster import Cluster, Job
@@ -259,3 +262,60 @@ def test_a_launcher_that_is_killed_ends_the_job(program, tmp_path, code):
         assert statuses[0] == statuses[1] != 0, first.output + second.output
         assert first.failure == second.failure
         assert re.search(r"muster kind=(launch|signal|lost) ", first.failure), first.failure
+
+
+def test_only_the_named_groups_train(tmp_path, code):
+    """The leader of the job is outside the world: mpirun runs on a member, and reaches the other through the leader."""
+    script = """
+        import os
+        names = ("SM_CURRENT_HOST", "RANK", "WORLD_SIZE", "MUSTER_IN_WORLD", "SM_CURRENT_INSTANCE_GROUP")
+        print("here", *(os.environ.get(name) for name in names), flush=True)
+    """
+    groups = {"data": ["algo-1"], "gpu": ["algo-2", "algo-3"]}
+    sent = {
+        "sagemaker_mpi_enabled": "true",
+        "sagemaker_distribution_instance_groups": json.dumps(["gpu"]),
+    }
+    with Cluster(mpi_job(tmp_path, code, script, hosts=3, hyperparameters=sent)) as cluster:
+        for host in cluster.hosts:
+            host.rewrite(
+                "resourceconfig",
+                current_group_name=next(
+                    name for name, hosts in groups.items() if host.name in hosts
+                ),
+                instance_groups=[
+                    {"instance_group_name": name, "instance_type": "ml.c5.xlarge", "hosts": hosts}
+                    for name, hosts in groups.items()
+                ],
+            )
+        assert cluster.run() == [0, 0, 0], "".join(host.output for host in cluster.hosts)
+        said = "\n".join(host.output for host in cluster.hosts)
+        assert sorted(re.findall(r"here (.+)", said)) == [
+            "algo-1 None None 0 data",
+            "algo-2 0 4 1 gpu",
+            "algo-2 1 4 1 gpu",
+            "algo-3 2 4 1 gpu",
+            "algo-3 3 4 1 gpu",
+        ]
+
+
+@pytest.fixture(scope="module")
+def open_mpi_5(root) -> str:
+    """The image with Open MPI 5 in front of Debian's 4."""
+    sys.path.insert(0, str(root / "scripts"))
+    images = importlib.import_module("tooling.images")
+    file = Path("tests/cluster/openmpi5/docker-bake.hcl")
+    images.bake(["openmpi5"], file, {"IMAGE": MPI_IMAGE}, "host")
+    return "muster-test/openmpi5:latest"
+
+
+def test_open_mpi_5(open_mpi_5, tmp_path, code):
+    """Its parameters have other names: the same program spans the hosts, and its daemons stay ours."""
+    script = MPI.replace('"libmpi.so.40"', '"/opt/venv/lib/libmpi.so.40"') + FINALIZE
+    job = mpi_job(tmp_path, code, script, environment={"MUSTER_LAUNCHER": "mpirun"})
+    job.image = open_mpi_5
+    with Cluster(job) as cluster:
+        assert cluster.run() == [0, 0], "".join(host.output for host in cluster.hosts)
+        said = "\n".join(host.output for host in cluster.hosts)
+        assert sorted(re.findall(r"mpi sum 4\.0 4\.0 of (\d)", said)) == ["0", "1", "2", "3"]
+        assert "/opt/venv/bin/mpirun" in said

@@ -97,3 +97,12 @@ def test_what_is_no_list_of_groups_is_refused(plan, sent: str):
 def test_no_list_is_as_if_it_were_not_sent(plan):
     """Null names no groups."""
     assert len(plan("algo-3", sagemaker_distribution_instance_groups="null").hosts) == 4
+
+
+def test_a_rank_knows_whether_it_is_in_the_world(plan):
+    """Hosts outside run the script as one plain process, and a variable says so."""
+    assert plan("algo-3", **NAMED).rank_env["MUSTER_IN_WORLD"] == "1"
+    outside = plan("algo-1", **NAMED)
+    assert (outside.launcher, outside.nproc) == ("plain", 1)
+    assert outside.rank_env["MUSTER_IN_WORLD"] == "0"
+    assert outside.rank_env["SM_CURRENT_INSTANCE_GROUP"] == "data"

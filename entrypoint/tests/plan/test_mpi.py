@@ -231,3 +231,12 @@ def test_replacing_the_harness_is_for_one_host(plan):
         plan(env={"MUSTER_EXEC": "1"})
     made = plan(env={"MUSTER_EXEC": "1"}, hosts=("algo-1",))
     assert made.argv[-4:] == (*CODE.command, "--lr", "0.1")
+
+
+def test_uneven_hosts_have_their_own_slots(make_job):
+    """Groups with other instances: mpirun can, and the world is their sum."""
+    split = hyperparameters.split({"sagemaker_mpi_enabled": "true"})
+    job = make_job(reserved=split.reserved, hosts=HOSTS, gpus=8)
+    facts = Facts(*(None, ("shim",), 7777), nprocs=(8, 4, 2), mpirun="/bin/mpirun", mpi_major=4)
+    made = make_plan(job, CODE, read_settings({}), facts, {})
+    assert made.argv[1:5] == ("-np", "14", "--host", "algo-1:8,algo-2:4,algo-3:2")
