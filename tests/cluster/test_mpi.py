@@ -269,7 +269,7 @@ def test_only_the_named_groups_train(tmp_path, code):
     script = """
         import os
         names = ("SM_CURRENT_HOST", "RANK", "WORLD_SIZE", "MUSTER_IN_WORLD", "SM_CURRENT_INSTANCE_GROUP")
-        print("here", *(os.environ.get(name) for name in names), flush=True)
+        print("found", *(os.environ.get(name) for name in names), flush=True)
     """
     groups = {"data": ["algo-1"], "gpu": ["algo-2", "algo-3"]}
     sent = {
@@ -290,7 +290,7 @@ def test_only_the_named_groups_train(tmp_path, code):
             )
         assert cluster.run() == [0, 0, 0], "".join(host.output for host in cluster.hosts)
         said = "\n".join(host.output for host in cluster.hosts)
-        assert sorted(re.findall(r"here (.+)", said)) == [
+        assert sorted(re.findall(r"found (.+)", said)) == [
             "algo-1 None None 0 data",
             "algo-2 0 4 1 gpu",
             "algo-2 1 4 1 gpu",
