@@ -1,6 +1,6 @@
 """Stops and what the scripts leave behind: who is told, when, and who gets time.
 
-Case 82 is about mpirun, a launcher that this version refuses by name.
+Case 82 is about mpirun: tests/cluster/test_mpi.py has it.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ def _wrong_job(case: str, folder, code) -> Job:
             folder, code=right, program="train.py", environment={"MUSTER_LAUNCHER": "tochrun"}
         ),
         "not-in-this-version": Job(
-            folder, code=right, program="train.py", environment={"MUSTER_LAUNCHER": "mpirun"}
+            folder, code=right, program="train.py", environment={"MUSTER_LAUNCHER": "direct"}
         ),
         "bad-setting": Job(
             folder, code=right, program="train.py", environment={"MUSTER_NPROC": "two"}
@@ -102,7 +102,7 @@ def _wrong_job(case: str, folder, code) -> Job:
             "/opt/ml/input/config/hyperparameters.json is not JSON",
         ),
         ("unknown-launcher", 73, "plan", "unknown launcher 'tochrun' (MUSTER_LAUNCHER)"),
-        ("not-in-this-version", 73, "plan", "launcher mpirun (MUSTER_LAUNCHER) is not in this"),
+        ("not-in-this-version", 73, "plan", "launcher direct (MUSTER_LAUNCHER) is not in this"),
         ("bad-setting", 70, "contract", "MUSTER_NPROC='two' can't be read"),
         ("s3", 71, "code", "code from s3:// is not supported by this version"),
     ],

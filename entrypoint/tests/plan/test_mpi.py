@@ -167,6 +167,8 @@ def test_variables_are_on_no_command_line(plan):
     }
     assert "-verbose" in made.argv
     assert "-x" not in made.argv
+    assert "set by mpirun's options: FOO, NCCL_DEBUG, HOME" in made.notes
+    assert not any("a b" in note for note in made.notes)
 
 
 def test_musters_own_options_win(plan):

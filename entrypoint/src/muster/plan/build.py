@@ -112,7 +112,7 @@ def make_plan(
             *remarks,
             *about_smddp,
             chosen.conflict or f"launcher {name} ({chosen.source})",
-            *_about_the_host(job, topology, env),
+            *_about_the_host(job, topology, env, start.options.variables),
             *(["NO_PROXY extended by the job's hosts"] if direct else []),
             *_another_port(settings, facts),
         ),
@@ -142,13 +142,18 @@ def _refuse_port_trouble(job: Job, facts: Facts) -> None:
         raise LaunchError(f"{what} (host {job.current_host})", remedy)
 
 
-def _about_the_host(job: Job, topology: Topology, env: Mapping[str, str]) -> tuple[str, ...]:
+def _about_the_host(
+    job: Job, topology: Topology, env: Mapping[str, str], asked: Mapping[str, str]
+) -> tuple[str, ...]:
     """What was decided for this host and its ranks, and what may surprise them."""
+    defaults = {name: value for name, value in env.items() if name not in asked}
     return (
         f"ranks a host: {topology.nproc} ({topology.nproc_source})",
         *_shared_pipes(job, topology),
         *_little_shm(job),
-        *_defaults(env),
+        *_defaults(defaults),
+        # The user's own, by name: a value may be a secret.
+        *([f"set by mpirun's options: {', '.join(asked)}"] if asked else []),
     )
 
 
