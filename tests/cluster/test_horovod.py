@@ -101,6 +101,7 @@ def test_ranks_have_their_own_hosts_variables_and_nothing_is_shown(controller, t
         code,
         TELL,
         environment={
+            **FEW_CORES,
             "MUSTER_HOROVOD_CONTROLLER": controller,
             "MY_SECRET_KEY": secret,
             "MUSTER_JOB_SECRET": f"{secret}-job",

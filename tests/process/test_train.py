@@ -240,14 +240,12 @@ def test_output_arrives_whole_and_at_once(train):
     assert run.out.count("\0\udcff\n") == 2
 
 
-def test_a_shell_entry_point_says_what_to_set(train):
-    """A shell script without a launcher is refused with the way out, and runs with it."""
-    refused = train("echo $1", "hello", name="run.sh")
-    assert refused.finish() == 73
-    assert "MUSTER_LAUNCHER" in "\n".join(refused.failure)
-    run = train("echo $1", "hello", name="run.sh", **PLAIN)
+def test_a_shell_entry_point_runs_once(train):
+    """A shell script for which nobody names a launcher is run once a host, and knows what launchers ask for."""
+    run = train("echo $1 $NNODES $NODE_RANK $NPROC_PER_NODE", "hello", name="run.sh")
     assert run.finish() == 0, run.err
-    assert run.out == "hello\n"
+    assert run.out == "hello 1 0 1\n"
+    assert run.record["launcher"] == "cluster"
 
 
 def test_a_long_path_for_temporary_files_is_no_obstacle(train, tmp_path):

@@ -66,9 +66,18 @@ class Refused(NamedTuple):
     args: tuple[str, ...] = FEW
 
 
-def no_mpirun(asked_by: str, world: tuple[str, ...] = BOTH) -> Refused:
-    """A launcher that a later version may have."""
-    return Refused(f"launcher mpirun (sagemaker_{asked_by}) is not in this version", world)
+def no_mpirun(world: tuple[str, ...] = BOTH) -> Refused:
+    """A launcher that is not on this machine, on which plans are made here."""
+    return Refused("launcher mpirun: no mpirun of Open MPI on PATH", world)
+
+
+def no_smddp(world: tuple[str, ...] = BOTH) -> Refused:
+    """AWS's own library, which is not on this machine either."""
+    return Refused(
+        "the job asks for SageMaker's data parallel library: the image has no "
+        "smdistributed.dataparallel for the script's Python",
+        world,
+    )
 
 
 def never(key: str) -> Refused:
@@ -77,7 +86,7 @@ def never(key: str) -> Refused:
 
 
 TORCH = "sagemaker_torch_distributed_enabled"
-SMDDP = "distributed_dataparallel_enabled"
+SHELL = "the entry point is no Python file, and the job names none"
 
 EXPECTED: dict[str, Runs | Refused] = {
     "v2/generic": Runs("the default", ALL_KINDS_AS_PYTHON),
@@ -87,25 +96,22 @@ EXPECTED: dict[str, Runs | Refused] = {
     "v2/generic-groups": Runs(TORCH, args=(), nproc=4, world=GPU_GROUP),
     "v2/generic-groups-source-dir": Runs(TORCH, args=(), nproc=4, world=GPU_GROUP),
     "v2/pytorch": Runs("the default", ALL_KINDS),
-    "v2/pytorch-shell": Refused(
-        "launcher cluster (the entry point is no Python file, and the job names none)"
-        " is not in this version"
-    ),
+    "v2/pytorch-shell": Runs(SHELL),
     "v2/pytorch-torchrun": Runs(TORCH),
-    "v2/pytorch-mpi": no_mpirun("mpi_enabled"),
-    "v2/pytorch-smddp": no_mpirun(SMDDP),
-    "v2/pytorch-smddp-options": no_mpirun(SMDDP),
-    "v2/pytorch-pytorchddp": no_mpirun(SMDDP),  # the SDK makes smddp of it
-    "v2/pytorch-smp-1": no_mpirun("mpi_enabled"),
+    "v2/pytorch-mpi": no_mpirun(),
+    "v2/pytorch-smddp": no_smddp(),
+    "v2/pytorch-smddp-options": no_smddp(),
+    "v2/pytorch-pytorchddp": no_smddp(),  # the SDK makes smddp of it
+    "v2/pytorch-smp-1": no_mpirun(),
     "v2/pytorch-smp-2": Runs(TORCH, SMP),
     "v2/pytorch-compiler": never("training_compiler_enabled"),
     "v2/pytorch-xla": never("pytorch_xla_multi_worker_enabled"),
     "v2/pytorch-spot": Runs(TORCH),
-    "v2/pytorch-groups-mpi": no_mpirun("mpi_enabled", GPU_GROUP),
-    "v2/pytorch-groups-smddp": no_mpirun(SMDDP, GPU_GROUP),
+    "v2/pytorch-groups-mpi": no_mpirun(GPU_GROUP),
+    "v2/pytorch-groups-smddp": no_smddp(GPU_GROUP),
     "v2/pytorch-groups-torchrun": Runs(TORCH, world=ALL_GROUPS),  # the SDK drops the groups
     "v2/huggingface-torchrun": Runs(TORCH),
-    "v2/huggingface-pytorchddp": no_mpirun("pytorch_ddp_enabled"),
+    "v2/huggingface-pytorchddp": no_smddp(),
     "v2/huggingface-compiler": never("training_compiler_enabled"),
     "v2/huggingface-xla": never("pytorch_xla_multi_worker_enabled"),
     "v2/tensorflow-parameter-server": never("parameter_server_enabled"),
@@ -130,6 +136,8 @@ def test_each_host_runs_what_the_job_asks_for(replay, name):
         replayed = replay(job, host)
         if host not in expected.world:
             check_outsider(replayed, expected)
+        elif name == "v2/pytorch-shell":
+            check_shell(replayed, expected)
         elif isinstance(expected, Refused):
             done = replayed.muster_plan()
             assert (done.returncode, done.stdout) == (73, "")
@@ -154,6 +162,15 @@ def check_rank(replayed, expected: Runs) -> None:
         f"--master-addr={expected.world[0]}",
     } <= set(plan["argv"])
     assert replayed.script_and_args == (replayed.code / "train.py", *expected.args)
+
+
+def check_shell(replayed, expected: Runs) -> None:
+    """A shell script is run once a host, and finds what a launcher of its own asks for."""
+    assert replayed.plan["launcher"] == "cluster"
+    assert f"launcher cluster ({expected.chosen_by})" in replayed.plan["notes"]
+    assert replayed.plan["hosts"] == list(expected.world)
+    assert replayed.plan["nproc"] == 1
+    assert replayed.plan["hostfile"] == "algo-1 slots=1\nalgo-2 slots=1\n"
 
 
 def check_outsider(replayed, expected: Runs | Refused) -> None:

@@ -38,7 +38,7 @@ def test_model_trainer_with_muster_as_its_distribution(run_sdk, accuracy, digits
     AWS's own MPI driver starts processes_per_host ranks in all, on the first host (contract.md 7).
     """
     said = run_sdk("sdk-v3", SCRIPT, MPI_IMAGE, "muster", root / "examples", digits, 2)
-    assert accuracy(said) > 0.95
+    assert accuracy(said) > 0.9
     assert "launcher mpirun (MUSTER_LAUNCHER)" in said
     assert "world size 4" in said
     assert "--mca btl_tcp_if_exclude lo,docker0" in said

@@ -20,14 +20,14 @@ plan = Plan("torchrun", "algo-1", ("algo-1",), 0, 1, 1, "127.0.0.1", 7777,
 launcher = children.start_launcher(plan, {"MINE": "yes"}, pump)
 deadline = time.monotonic() + 10
 while time.monotonic() < deadline:
-    children.reap_orphans(launcher)
+    children.reap_orphans(launcher.processes)
     left = open(f"/proc/self/task/{os.getpid()}/children").read().split()
     if launcher.ended and not left:
         break
     time.sleep(0.01)
 pump.drain(5)
 pump.close()
-print(json.dumps([launcher.process.returncode, left, launcher.err.tail_lines()]))
+print(json.dumps([launcher.code, left, launcher.tail]))
 """
 
 

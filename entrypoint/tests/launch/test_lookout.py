@@ -72,15 +72,20 @@ def started() -> Iterator:
         process.communicate()
 
 
+def read_until(process, wanted: bytes) -> None:
+    """What a program prints comes in pieces. The test's own time is the limit."""
+    printed = b""
+    while wanted not in printed:
+        piece = os.read(process.stderr.fileno(), 65536)
+        assert piece, printed
+        printed += piece
+
+
 def test_a_python_shows_where_it_is(started, capfd):
     """A rank that catches the signal prints its stacks and lives on."""
     process = started(CATCHES)
     Lookout(Ranks(Rank(3, process.pid, Tail())), 10).ask_for_stacks()
-    printed = b""
-    while b"in deep_inside" not in printed:  # It comes in pieces.
-        piece = os.read(process.stderr.fileno(), 65536)
-        assert piece, printed
-        printed += piece
+    read_until(process, b"in deep_inside")
     assert process.poll() is None
     assert "rank 3 still runs, asking where it is" in capfd.readouterr().err
 
@@ -89,7 +94,7 @@ def test_behind_a_shell_its_python_is_asked(started):
     """Where a shell stands in the rank's place, what it has started is asked."""
     process = started(CATCHES, "/bin/sh", "-c", '"$@"; true', "sh")
     Lookout(Ranks(Rank(0, process.pid, Tail())), 10).ask_for_stacks()
-    assert "in deep_inside" in os.read(process.stderr.fileno(), 65536).decode()
+    read_until(process, b"in deep_inside")
     for child in [one.pid for one in processes() if one.parent == process.pid]:
         os.kill(child, signal.SIGKILL)
 

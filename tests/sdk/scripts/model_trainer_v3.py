@@ -34,6 +34,7 @@ def forms(code: str) -> dict[str, dict[str, object]]:
         "entry-script": {"source_code": SourceCode(source_dir=code, entry_script=SCRIPT)},
         "command": {"source_code": SourceCode(source_dir=code, command=f"muster train {SCRIPT}")},
         "muster": {
+            "hyperparameters": {"epochs": 4},
             "source_code": SourceCode(source_dir=code, entry_script=SCRIPT),
             "distributed": Muster(
                 launcher="mpirun",

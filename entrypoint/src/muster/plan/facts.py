@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import socket
-import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -85,6 +84,8 @@ def _look_for_smddp(job: Job, settings: Settings, env: Mapping[str, str]) -> dic
     """Its facts, where the job asks for it."""
     if not any("dataparallel" in key or "pytorch_ddp" in key for key in job.reserved):
         return {}
+    import subprocess  # noqa: PLC0415  (for a rare case)
+
     import tomllib  # noqa: PLC0415  (the library ends at Python 3.11, which has it)
 
     with open(os.path.join(os.path.dirname(__file__), "instances.toml"), "rb") as file:
@@ -113,6 +114,8 @@ def _may_want_mpi(job: Job, settings: Settings) -> bool:
 
 def _mpi_major(mpirun: str, env: Mapping[str, str]) -> int | None:
     """Open MPI's major version; None for another MPI."""
+    import subprocess  # noqa: PLC0415  (10 ms, for jobs of MPI alone)
+
     done = subprocess.run(
         [mpirun, "--version"], env=env, capture_output=True, text=True, timeout=30, check=False
     )

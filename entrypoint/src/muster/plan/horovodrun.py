@@ -27,11 +27,11 @@ def command(start: Start) -> tuple[str, ...]:
         PlanError: horovodrun is not on PATH.
     """
     facts, topology = start.facts, start.topology
-    if topology.node_rank:
-        return ()
     if facts.horovodrun is None:
         what = "launcher horovodrun: no horovodrun on PATH"
         raise PlanError(what, "Use an image with Horovod: muster/horovod.")
+    if topology.node_rank:
+        return ()
     nics = (
         ["--network-interfaces", facts.interface]
         if facts.interface and len(start.slots) > 1

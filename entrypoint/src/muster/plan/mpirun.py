@@ -37,11 +37,12 @@ def command(start: Start) -> tuple[str, ...]:
         PlanError: mpirun is not on PATH.
     """
     facts, topology, options = start.facts, start.topology, start.options
-    if topology.node_rank:
-        return ()
+    # On the other hosts, too: mpirun starts its daemon there.
     if facts.mpirun is None or facts.mpi_major is None:
         what = "launcher mpirun: no mpirun of Open MPI on PATH"
         raise PlanError(what, "Use an image with Open MPI, such as muster/smddp or muster/horovod.")
+    if topology.node_rank:
+        return ()
     words = [facts.mpirun, "-np", str(topology.world_size)]
     words += ["--host", ",".join(f"{host}:{slots}" for host, slots in start.slots)]
     if not options.sets("bind-to"):
