@@ -30,6 +30,8 @@ COMMANDS = {
 # Any driver of the same major version or newer runs it:
 # https://docs.nvidia.com/deploy/cuda-compatibility/minor-version-compatibility.html
 MINIMUM_DRIVER = {"12": "525.60.13", "13": "580.65.06"}
+# `ssh` and `rsh` for launchers, where muster alone puts them on PATH: a job's /tmp may forbid programs.
+STAND_INS = HARNESS / "libexec" / "muster"
 # A constraint on these would only stop users from upgrading their tools.
 UNCONSTRAINED = {"muster", "pip", "setuptools", "wheel"}
 
@@ -73,6 +75,10 @@ def write_commands() -> None:
         path = BIN / name
         path.write_text(SHEBANG + body, encoding="utf-8")
         path.chmod(0o755)
+    STAND_INS.mkdir(parents=True, exist_ok=True)
+    for name in ("ssh", "rsh"):
+        (STAND_INS / name).write_text(SHEBANG + COMMANDS["muster-rsh"], encoding="utf-8")
+        (STAND_INS / name).chmod(0o755)
 
 
 def versions(folders: list[str]) -> dict[str, str]:

@@ -21,6 +21,19 @@ Set in the image, with `docker run --env`, or as an Estimator's `environment`. A
 but empty counts as not set.
 
 """
+FOUND = """
+## What a script finds
+
+Beside SageMaker's `SM_*` variables and torch.distributed's own:
+
+| variable | where | what it is |
+| --- | --- | --- |
+| `MUSTER_IN_WORLD` | always | 1; 0 on a host of an instance group that the distribution does not name |
+| `MUSTER_RANKS` | torchrun, mpirun, horovodrun | the launcher that has started the ranks |
+| `NODE_RANK`, `NNODES`, `NPROC_PER_NODE`, `MASTER_ADDR`, `MASTER_PORT` | cluster | what a launcher of the script's own asks for |
+| `MUSTER_HOSTFILE` | cluster | the path of a file with `HOST slots=N`, a line a host |
+| `MUSTER_BACKEND` | with `MUSTER_SMDDP_FALLBACK` | `nccl`, where SageMaker's data parallel library can't work |
+"""
 STATUSES = """
 ## Exit statuses
 
@@ -48,6 +61,7 @@ def text() -> str:
     return (
         HEAD
         + table(("variable", "takes", "default", "what it is for", "since"), settings)
+        + FOUND
         + STATUSES
         + table(("status", "kind"), statuses)
         + KEYS

@@ -160,3 +160,21 @@ def test_a_rank_that_skips_a_step_ends_the_job(tmp_path, code):
         statuses = cluster.run(60)
         assert statuses[0] == statuses[1] != 0
         assert re.search(r"^1!: \[", cluster.hosts[0].output, re.MULTILINE), cluster.hosts[0].output
+
+
+@pytest.mark.parametrize("controller", ["gloo", "mpi"])
+def test_another_user_on_a_read_only_root(controller, tmp_path, code):
+    """Where /tmp forbids programs, the launcher's `ssh` is the image's own."""
+    job = horovod_job(
+        tmp_path,
+        code,
+        TELL,
+        environment={"MUSTER_NPROC": "1", "MUSTER_HOROVOD_CONTROLLER": controller, **FEW_CORES},
+        options=("--user", "1000", "--read-only", "--tmpfs", "/tmp:noexec"),
+    )
+    with Cluster(job) as cluster:
+        for host in cluster.hosts:
+            for folder in (job.code, host.folder, *host.folder.rglob("*")):
+                folder.chmod(0o777)
+        assert cluster.run() == [0, 0], "".join(host.output for host in cluster.hosts)
+        assert {rank["total"] for rank in told(cluster)} == {2}

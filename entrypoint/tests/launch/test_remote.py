@@ -41,9 +41,7 @@ class Pair:
         for name in ("algo-1", "algo-2"):
             (folder / name).mkdir()
             env = {**os.environ, "HOST": name}
-            host = RemoteStart(
-                name, lambda m, name=name: self._tell(name, m), str(folder / name), env
-            )
+            host = RemoteStart(lambda m, name=name: self._tell(name, m), str(folder / name), env)
             host.open({"10.0.0.2": "algo-2"})
             host.watch(self.selector)
             self.hosts[name] = host
@@ -231,7 +229,7 @@ def test_when_the_caller_goes_the_program_is_ended(pair, tmp_path):
 def test_a_closed_host_refuses(tmp_path):
     """A job whose launcher starts nothing elsewhere has no socket, and does nothing for others."""
     told: list[dict] = []
-    host = RemoteStart("algo-2", told.append, str(tmp_path), {})
+    host = RemoteStart(told.append, str(tmp_path), {})
     host.watch(selectors.DefaultSelector())
     host.heed({"type": "spawn", "from": "algo-1", "id": 1, "command": "touch /tmp/never"})
     assert told == [

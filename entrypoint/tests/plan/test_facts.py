@@ -129,3 +129,34 @@ def test_jobs_that_start_together_do_not_share_a_port(port_for, free: int, clean
         other.stdin.close()
         other.wait(10)
     assert port_for(free, hosts=TWO) == free
+
+
+@pytest.mark.parametrize(
+    ("script", "major"),
+    [
+        ("echo 'mpirun (Open MPI) 4.1.4'", 4),
+        ("echo 'mpirun (Open MPI) 5.0.11'", 5),
+        ("echo 'Intel(R) MPI Library'", None),
+        ("echo broken >&2; exit 3", None),
+        ("printf '\\377'", None),
+    ],
+)
+def test_whose_mpirun_it_is(make_job, tmp_path, script: str, major: int | None):
+    """Open MPI's major version; another MPI, or one that is broken, is none, and no traceback."""
+    (tmp_path / "mpirun").write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
+    (tmp_path / "mpirun").chmod(0o755)
+    job = make_job(reserved={"sagemaker_mpi_enabled": "true"})
+    env = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    facts = look_up_facts(job, read_settings({}), env, claim=False)
+    assert (facts.mpirun, facts.mpi_major) == (str(tmp_path / "mpirun"), major)
+
+
+def test_smddp_is_looked_for_where_it_is_asked_for(make_job):
+    """In the script's Python, which may be missing; the instances come from the table."""
+    asked = make_job(reserved={"sagemaker_distributed_dataparallel_enabled": "true"})
+    settings = read_settings({"MUSTER_PYTHON": "/nowhere/python"})
+    facts = look_up_facts(asked, settings, {"PATH": "/usr/bin:/bin"}, claim=False)
+    assert not facts.smddp_found
+    assert "ml.p4d.24xlarge" in facts.smddp_types
+    facts = look_up_facts(make_job(), settings, {"PATH": "/usr/bin:/bin"}, claim=False)
+    assert facts.smddp_types == ()

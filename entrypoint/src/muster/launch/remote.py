@@ -34,6 +34,7 @@ _REQUEST_LIMIT = 1024 * 1024
 class _Caller:
     """One muster-rsh that waits for a program elsewhere."""
 
+    number: int
     conn: socket.socket
     host: str = ""
     asked: bool = False
@@ -48,17 +49,15 @@ class RemoteStart:
     """This host's part in remote start. Closed, until the launcher of this job is one that needs it.
 
     Args:
-        host: this host's name.
         tell: tells the leader something.
         folder: a private folder for the socket.
         env: the environment of what is started here.
     """
 
     def __init__(
-        self, host: str, tell: Callable[[Message], None], folder: str, env: Mapping[str, str]
+        self, tell: Callable[[Message], None], folder: str, env: Mapping[str, str]
     ) -> None:
         self.address = os.path.join(folder, "rsh.sock")
-        self._host = host
         self._tell = tell
         self._env = {**env, RSH_VARIABLE: self.address}
         self._names: Mapping[str, str] = {}
@@ -169,15 +168,13 @@ class RemoteStart:
             return
         conn.settimeout(0)
         number, self._next_id = self._next_id, self._next_id + 1
-        self._callers[number] = _Caller(conn)
+        caller = self._callers[number] = _Caller(number, conn)
         assert self._selector is not None
-        self._selector.register(
-            conn, selectors.EVENT_READ, lambda: self._serve(number, self._callers[number])
-        )
+        self._selector.register(conn, selectors.EVENT_READ, lambda: self._serve(caller))
 
-    def _serve(self, number: int, caller: _Caller) -> None:
+    def _serve(self, caller: _Caller) -> None:
         """Something has happened at a caller's socket: its request, room for output, its end."""
-        if caller.backlog and not self._flush(number, caller):
+        if caller.backlog and not self._flush(caller):
             return
         try:
             data = caller.conn.recv(65536)
@@ -186,26 +183,26 @@ class RemoteStart:
         except OSError:
             data = b""
         if not data:
-            self._drop(number, caller)
+            self._drop(caller)
             return
         caller.buffer += data
         if not caller.asked and (b"\n" in data or len(caller.buffer) > _REQUEST_LIMIT):
-            self._ask(number, caller)
+            self._ask(caller)
 
-    def _ask(self, number: int, caller: _Caller) -> None:
+    def _ask(self, caller: _Caller) -> None:
         caller.asked = True
         try:
             request = json.loads(caller.buffer)
             host, command = str(request["host"]), str(request["command"])
         except (ValueError, KeyError, TypeError):
-            self._drop(number, caller)
+            self._drop(caller)
             return
         caller.host = self._names.get(host, host)
         if self._refusal:
             end = {"type": "exited", "status": UNDELIVERED, "why": self._refusal}
             self._pass_on(caller, end)
             return
-        self._tell({"type": "spawn", "to": caller.host, "id": number, "command": command})
+        self._tell({"type": "spawn", "to": caller.host, "id": caller.number, "command": command})
 
     def _pass_on(self, caller: _Caller, directive: Message) -> None:
         kept = {
@@ -218,10 +215,9 @@ class RemoteStart:
             caller.owed += len(base64.b64decode(directive["data"]))
         else:
             caller.over = True
-        number = next(key for key, value in self._callers.items() if value is caller)
-        self._flush(number, caller)
+        self._flush(caller)
 
-    def _flush(self, number: int, caller: _Caller) -> bool:
+    def _flush(self, caller: _Caller) -> bool:
         """Sends what waits; False when the caller is gone by now."""
         try:
             while caller.backlog:
@@ -229,7 +225,7 @@ class RemoteStart:
         except BlockingIOError:
             pass
         except OSError:
-            self._drop(number, caller)
+            self._drop(caller)
             return False
         assert self._selector is not None
         waits = selectors.EVENT_WRITE if caller.backlog else 0
@@ -238,15 +234,15 @@ class RemoteStart:
             self._selector.modify(caller.conn, selectors.EVENT_READ | waits, key.data)
         if not caller.backlog and caller.owed:
             size, caller.owed = caller.owed, 0
-            self._tell({"type": "ate", "to": caller.host, "id": number, "size": size})
+            self._tell({"type": "ate", "to": caller.host, "id": caller.number, "size": size})
         return True
 
-    def _drop(self, number: int, caller: _Caller) -> None:
+    def _drop(self, caller: _Caller) -> None:
         """The caller has gone: what runs for it ends."""
         assert self._selector is not None
         with contextlib.suppress(KeyError):
             self._selector.unregister(caller.conn)
         caller.conn.close()
-        self._callers.pop(number, None)
+        self._callers.pop(caller.number, None)
         if caller.host and not caller.over:
-            self._tell({"type": "hangup", "to": caller.host, "id": number})
+            self._tell({"type": "hangup", "to": caller.host, "id": caller.number})

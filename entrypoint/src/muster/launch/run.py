@@ -92,7 +92,7 @@ def _supervised(
     before = evidence.look()
     meeting.inbox.open()
     children.adopt_orphans()
-    remote = RemoteStart(plan.host, meeting.peer.tell, folder, surroundings.remote(ranks.address))
+    remote = RemoteStart(meeting.peer.tell, folder, surroundings.remote(ranks.address))
     if plan.remote:
         remote.open(plan.names)
     launcher = children.start_launcher(

@@ -16,6 +16,7 @@ from muster.launch.spill import spill
 from muster.model import Plan
 
 _HOSTFILE = "MUSTER_HOSTFILE"
+"""The variable with the path of the hostfile."""
 _SSH = f'#!/bin/sh\nexec {sys.executable} -I -m muster.launch.rsh "$@"\n'
 _NAMES = ("ssh", "rsh")
 

@@ -14,7 +14,7 @@ from muster.errors import LaunchError, PlanError
 from muster.model import Code, Job, Plan
 from muster.plan import environment, smddp
 from muster.plan.facts import Facts
-from muster.plan.launchers import BUILT
+from muster.plan.launchers import BUILT, Launcher
 from muster.plan.mpi_options import MpiOptions, read_options
 from muster.plan.reserved import review
 from muster.plan.start import Start
@@ -60,14 +60,11 @@ def make_plan(
     else:
         topology = dataclasses.replace(topology, nproc=1, nproc_source="launcher plain", nprocs=())
     _refuse_more_than_gpus(topology, job, settings)
-    if launcher.from_one_host and settings.exec_only and len(topology.hosts) > 1:
-        what = f"launcher {name} on several hosts can't be had with MUSTER_EXEC=1"
-        raise PlanError(what, "muster itself starts the other hosts' ranks: leave MUSTER_EXEC out.")
-    master_addr = _master_addr(world, settings)
+    _refuse_exec_of_several(name, launcher, topology, settings)
     start = Start(
         topology=topology,
         facts=facts,
-        master_addr=master_addr,
+        master_addr=_master_addr(world, settings),
         addresses=settings.addresses,
         options=_mpi_options(job, settings, inherited),
         controller=settings.horovod_controller,
@@ -83,7 +80,7 @@ def make_plan(
     env |= smddp.environment(job, start) if with_smddp else {}
     env |= {"MUSTER_BACKEND": "nccl"} if about_smddp and not with_smddp else {}
     direct = environment.no_proxy(job, inherited) if settings.extend_no_proxy else {}
-    meeting_point = (master_addr, facts.master_port)
+    meeting_point = (start.master_addr, facts.master_port)
     return Plan(
         launcher=name,
         host=job.current_host,
@@ -91,7 +88,7 @@ def make_plan(
         node_rank=topology.node_rank,
         nproc=1 if launcher.one_a_host else topology.nproc,
         world_size=topology.world_size,
-        master_addr=master_addr,
+        master_addr=start.master_addr,
         master_port=facts.master_port,
         argv=launcher.command(start) + (() if told else script),
         cwd=code.directory,
@@ -164,6 +161,15 @@ def _refuse_more_than_gpus(topology: Topology, job: Job, settings: Settings) -> 
         what = f"{topology.nproc} ranks a host ({topology.nproc_source}) on {gpus} visible GPUs"
         remedy = "Start no more ranks than GPUs, or allow it: MUSTER_OVERSUBSCRIBE=1."
         raise PlanError(what, remedy)
+
+
+def _refuse_exec_of_several(
+    name: str, launcher: Launcher, topology: Topology, settings: Settings
+) -> None:
+    """Nobody would be left to start the other hosts' ranks."""
+    if launcher.from_one_host and settings.exec_only and len(topology.hosts) > 1:
+        what = f"launcher {name} on several hosts can't be had with MUSTER_EXEC=1"
+        raise PlanError(what, "muster itself starts the other hosts' ranks: leave MUSTER_EXEC out.")
 
 
 def _shared_pipes(job: Job, topology: Topology) -> tuple[str, ...]:

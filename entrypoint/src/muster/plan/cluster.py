@@ -8,9 +8,6 @@ from __future__ import annotations
 
 from muster.plan.start import Start
 
-HOSTFILE = "MUSTER_HOSTFILE"
-"""The variable with the path of a file of `HOST slots=N`, a line a host."""
-
 
 def command(start: Start) -> tuple[str, ...]:
     """The argv in front of the rank's own command: the shim alone."""

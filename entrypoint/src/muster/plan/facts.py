@@ -46,6 +46,8 @@ class Facts:
     """The argv of what starts a program on another host."""
 
 
+_ANSWER_S = 30.0
+"""What a program may take to say who it is."""
 _claims: dict[int, socket.socket] = {}
 """The ports that this process keeps until its end."""
 
@@ -84,26 +86,40 @@ def _look_for_smddp(job: Job, settings: Settings, env: Mapping[str, str]) -> dic
     """Its facts, where the job asks for it."""
     if not any("dataparallel" in key or "pytorch_ddp" in key for key in job.reserved):
         return {}
-    import subprocess  # noqa: PLC0415  (for a rare case)
-
-    import tomllib  # noqa: PLC0415  (the library ends at Python 3.11, which has it)
-
-    with open(os.path.join(os.path.dirname(__file__), "instances.toml"), "rb") as file:
-        families = tomllib.load(file)["families"]
-    types = tuple(name for family in families for name in family.get("smddp", ()))
     path = env.get("PATH")
     python = settings.python or shutil.which("python3", path=path) or "python"
     look = (
         "import importlib.util as u, sys; sys.exit(not u.find_spec('smdistributed.dataparallel'))"
     )
-    done = subprocess.run(
-        [python, "-c", look], env=env, capture_output=True, timeout=60, check=False
-    )
     return {
-        "smddp_found": done.returncode == 0,
+        "smddp_found": _ask([python, "-c", look], env) is not None,
         "smddprun": shutil.which("smddprun", path=path),
-        "smddp_types": types,
+        "smddp_types": _smddp_types(),
     }
+
+
+def _smddp_types() -> tuple[str, ...]:
+    """The instances that the library supports; none on Python 3.10, for which there is no such library."""
+    try:
+        import tomllib  # noqa: PLC0415  (Python 3.11 and newer)
+    except ModuleNotFoundError:
+        return ()
+    with open(os.path.join(os.path.dirname(__file__), "instances.toml"), "rb") as file:
+        families = tomllib.load(file)["families"]
+    return tuple(name for family in families for name in family.get("smddp", ()))
+
+
+def _ask(command: list[str], env: Mapping[str, str]) -> str | None:
+    """What a program prints; None where it fails, is missing, or takes too long."""
+    import subprocess  # noqa: PLC0415  (10 ms, for few jobs)
+
+    try:
+        done = subprocess.run(
+            command, env=env, capture_output=True, text=True, timeout=_ANSWER_S, check=True
+        )
+    except (OSError, subprocess.SubprocessError, UnicodeError):
+        return None
+    return done.stdout
 
 
 def _may_want_mpi(job: Job, settings: Settings) -> bool:
@@ -114,12 +130,7 @@ def _may_want_mpi(job: Job, settings: Settings) -> bool:
 
 def _mpi_major(mpirun: str, env: Mapping[str, str]) -> int | None:
     """Open MPI's major version; None for another MPI."""
-    import subprocess  # noqa: PLC0415  (10 ms, for jobs of MPI alone)
-
-    done = subprocess.run(
-        [mpirun, "--version"], env=env, capture_output=True, text=True, timeout=30, check=False
-    )
-    found = re.match(r"mpirun \(Open MPI\) (\d+)\.", done.stdout)
+    found = re.match(r"mpirun \(Open MPI\) (\d+)\.", _ask([mpirun, "--version"], env) or "")
     return int(found[1]) if found else None
 
 
