@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
 import socket
 import subprocess
 import sys
+import tempfile
 import uuid
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,6 +21,7 @@ from venvs import venv_python
 
 HERE = Path(__file__).parent
 FOLDER = "com.docker.compose.project.working_dir"
+ALONE = Path(tempfile.gettempdir()) / "muster-test-sagemaker-local.lock"
 
 
 @pytest.fixture
@@ -70,8 +73,18 @@ def run_under(sdk_env):
 
 @pytest.fixture
 def run_sdk(run_under, sdk_env):
-    """The same for a file that starts containers."""
-    yield run_under
+    """The same for a file that starts containers.
+
+    The SDKs' local modes share one network, and v3's hosts have the same names in every job: two at
+    once, of another worker or another clone, would meet each other.
+    """
+    with ALONE.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield run_under
+        _remove_containers(sdk_env)
+
+
+def _remove_containers(sdk_env: dict[str, str]) -> None:
     # Compose leaves its containers behind, stopped.
     listed = docker("ps", "-a", "--format", f'{{{{.ID}}}} {{{{.Label "{FOLDER}"}}}}').stdout
     for line in listed.splitlines():

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from engine import MPI_IMAGE
 
-# The SDKs' local modes share one network by name, and v3 its hosts' names too.
+# One after the other: `run_sdk` says why.
 pytestmark = [pytest.mark.docker, pytest.mark.xdist_group("sagemaker-local")]
 
 SCRIPT = Path(__file__).parent / "scripts" / "model_trainer_v3.py"
