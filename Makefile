@@ -41,7 +41,7 @@ lint: dev ## Style, types, the direction of imports, Dockerfiles, shell, workflo
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	PYTHONPATH=entrypoint/src $(BIN)/lint-imports
-	$(BIN)/hadolint tests/images/*/Dockerfile images/*/Dockerfile examples/*/Dockerfile scripts/tooling/bench/*/Dockerfile
+	$(BIN)/hadolint tests/*/*/Dockerfile images/*/Dockerfile examples/*/Dockerfile scripts/tooling/bench/*/Dockerfile
 	$(BIN)/shellcheck .ci/run scripts/tooling/efa/efa_installer.sh
 	$(BIN)/zizmor --offline --quiet .github
 

@@ -6,6 +6,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
+import variants
 from engine import IMAGE, has_image, missing_engine
 from job_process import Run, start_job
 
@@ -26,6 +27,12 @@ def pytest_runtest_setup(item):
 def root() -> Path:
     """The checkout."""
     return ROOT
+
+
+@pytest.fixture(scope="session")
+def smddp_image() -> str:
+    """The image smddp with a stand-in of AWS's library."""
+    return variants.build("smddp")
 
 
 @pytest.fixture(scope="session")

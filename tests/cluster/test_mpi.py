@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import re
-import sys
 import time
-from pathlib import Path
 
 import pytest
+import variants
 from cluster import Cluster, Job
 from engine import FULL, MPI_IMAGE, docker
 
@@ -300,13 +298,9 @@ def test_only_the_named_groups_train(tmp_path, code):
 
 
 @pytest.fixture(scope="module")
-def open_mpi_5(root) -> str:
+def open_mpi_5() -> str:
     """The image with Open MPI 5 in front of Debian's 4."""
-    sys.path.insert(0, str(root / "scripts"))
-    images = importlib.import_module("tooling.images")
-    file = Path("tests/cluster/openmpi5/docker-bake.hcl")
-    images.bake(["openmpi5"], file, {"IMAGE": MPI_IMAGE}, "host")
-    return "muster-test/openmpi5:latest"
+    return variants.build("openmpi5")
 
 
 def test_open_mpi_5(open_mpi_5, tmp_path, code):

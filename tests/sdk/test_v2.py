@@ -10,7 +10,7 @@ import pytest
 import readme
 from engine import MPI_IMAGE
 
-# The SDKs' local modes share one network by name, and v3 its hosts' names too.
+# One after the other: `run_sdk` says why.
 pytestmark = [pytest.mark.docker, pytest.mark.xdist_group("sagemaker-local")]
 
 SCRIPTS = Path(__file__).parent / "scripts"
@@ -51,3 +51,14 @@ def test_pytorch_with_mpi(run_sdk, accuracy, digits, root):
     assert accuracy(said) > 0.95
     assert "launcher mpirun (sagemaker_mpi_enabled)" in said
     assert "world size 4" in said
+
+
+def test_pytorch_with_smdistributed(run_sdk, accuracy, smddp_image, digits, root):
+    """distribution={"smdistributed": …} starts the ranks as AWS's library wants, with the user's own options."""
+    script = root / "examples" / "digits_smddp.py"
+    dataparallel = {"enabled": True, "custom_mpi_options": "-verbose -x NCCL_DEBUG=VERSION"}
+    how = json.dumps({"smdistributed": {"dataparallel": dataparallel}})
+    said = run_sdk("sdk-v2", SCRIPTS / "pytorch_v2.py", smddp_image, script, digits, 2, how)
+    assert accuracy(said) > 0.9
+    assert "launcher mpirun (sagemaker_distributed_dataparallel_enabled)" in said
+    assert "smddprun" in said

@@ -56,6 +56,11 @@ def test_signals(code: int, evidence: Evidence, headline: str, remedy: str):
             "64 MiB",
         ),
         ("RuntimeError: unable to write to file </torch_12_34_0>: No space", FULL, "--shm-size"),
+        (
+            "ImportError: libhwloc.so.15: cannot open shared object file: No such file",
+            Evidence(),
+            "LD_LIBRARY_PATH",
+        ),
         ("ValueError: bad label 7", Evidence(), ""),
         ("FileNotFoundError: [Errno 2] No such file or directory: '/data/a.cc'", Evidence(), ""),
     ],

@@ -1,7 +1,7 @@
 variable "IMAGE" { default = "muster/smddp:cpu" }
 
 target "openmpi5" {
-  context = "tests/cluster/openmpi5"
+  context = "tests/support/openmpi5"
   tags    = ["muster-test/openmpi5:latest"]
   args = {
     IMAGE           = IMAGE

@@ -45,6 +45,13 @@ _COMPILER_REMEDY = (
     "The image lacks the compiler for that: the tag cpu-dev has g++, and so has an image built "
     "with MUSTER_APT_PACKAGES=g++ or one of your own; most packages also come as wheels."
 )
+_NO_LIBRARY = re.compile(r"\.so[.\d]*: cannot open shared object file")
+_LIBRARY_REMEDY = (
+    "Add the Debian package that has it to the image (MUSTER_APT_PACKAGES), or its folder to LD_LIBRARY_PATH; "
+    "SageMaker's data parallel library has its own in <site-packages>/smdistributed/dataparallel/lib."
+)
+_PLAIN = ((_GPU_MEMORY, _GPU_REMEDY), (_NO_LIBRARY, _LIBRARY_REMEDY))
+"""Errors that say all by themselves."""
 _SHARED_MEMORY = re.compile(r"\bshm\b|shared memory|/torch_\d+|bus error", re.IGNORECASE)
 _MIB = 1024 * 1024
 
@@ -137,8 +144,9 @@ def _remedy_of_signal(number: int, end: RankEnd, evidence: Evidence) -> str:
 
 
 def _remedy(headline: str, end: RankEnd, evidence: Evidence) -> str:
-    if _GPU_MEMORY.search(headline):
-        return _GPU_REMEDY
+    for pattern, remedy in _PLAIN:
+        if pattern.search(headline):
+            return remedy
     if evidence.oom_kills:
         # A worker's death often reaches the script as an error that doesn't say why.
         killed = "a process" if evidence.oom_kills == 1 else f"{evidence.oom_kills} processes"
