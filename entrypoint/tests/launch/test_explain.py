@@ -73,6 +73,13 @@ def test_errors(error: str, evidence: Evidence, remedy: str):
     assert bool(cause.remedy) == bool(remedy)
 
 
+def test_the_last_line_with_words_is_the_reason():
+    """Programs draw rules around what they say."""
+    cause = explain("algo-2", end(1, tail=("mpirun: no such host", "-----", " ")), Evidence())
+    assert cause.headline == "mpirun: no such host"
+    assert explain("algo-2", end(1, tail=("---",)), Evidence()).headline.endswith("status 1")
+
+
 @pytest.mark.parametrize(
     ("error", "tail"),
     [
@@ -87,6 +94,7 @@ def test_errors(error: str, evidence: Evidence, remedy: str):
             "error: command '/usr/bin/x86_64-linux-gnu-gcc' failed: No such file or directory",
         ),
         ("FileNotFoundError: [Errno 2] No such file or directory: 'x86_64-linux-gnu-g++'", ""),
+        ("RuntimeError: Error building extension 'fused_adam'", "/bin/sh: 1: c++: not found"),
     ],
 )
 def test_a_missing_compiler(error: str, tail: str):

@@ -170,6 +170,8 @@ def test_a_script_that_starts_ranks_itself(plan, entry: str):
     wanted = {"NODE_RANK": "0", "NNODES": "2", "NPROC_PER_NODE": "4", "MASTER_ADDR": "algo-1"}
     assert made.rank_env.items() >= wanted.items()
     assert made.hostfile == "algo-1 slots=4\nalgo-2 slots=4\n"
+    # It may call mpirun, which refuses to run as root without a word.
+    assert made.env["OMPI_ALLOW_RUN_AS_ROOT"] == made.env["PRTE_ALLOW_RUN_AS_ROOT"] == "1"
     for env in ({"MUSTER_LAUNCHER": "torchrun"}, {"MUSTER_LAUNCHER": "plain"}):
         assert plan(env=env, code=code).argv[-1] == f"/opt/ml/code/{entry}"
     assert plan({"sagemaker_torch_distributed_enabled": "true"}, code=code).launcher == "torchrun"

@@ -1,8 +1,9 @@
 variable "IMAGE" { default = "muster/smddp:cpu" }
 
 target "launchers" {
-  context = "tests/support/launchers"
-  tags    = ["muster-test/launchers:latest"]
+  context    = "."
+  dockerfile = "tests/support/launchers/Dockerfile"
+  tags       = ["muster-test/launchers:latest"]
   args = {
     IMAGE              = IMAGE
     ACCELERATE_VERSION = "1.15.0"

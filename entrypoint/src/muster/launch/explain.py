@@ -17,6 +17,9 @@ DETAIL_LINES = 30
 _SPEAKING_CODES = (1, 2)
 """Codes that Python and argparse use themselves: there the last line on stderr is the reason."""
 
+_WORD = re.compile(r"\w")
+"""Of a line; programs draw rules around what they say."""
+
 _LESS_MEMORY = "A smaller batch, fewer data-loader workers, or an instance with more memory."
 _SIGNAL_REMEDY: dict[int, str] = {
     signal.SIGKILL: (
@@ -39,6 +42,7 @@ _GPU_REMEDY = (
 _NO_COMPILER = re.compile(
     r"command '([^']*[/-])?(gcc|g\+\+|c\+\+|cc|clang)' failed: No such file"  # setuptools
     r"|No such file or directory: '([^']*[/-])?(gcc|g\+\+|c\+\+|cc|clang)'"
+    r"|\b(gcc|g\+\+|c\+\+|cc|clang): (command )?not found"  # ninja's shell
     r"|No working C\+\+ compiler found|Failed to find C compiler"  # torch.compile, Triton
 )
 _COMPILER_REMEDY = (
@@ -72,8 +76,9 @@ def explain(host: str, end: RankEnd, evidence: Evidence) -> Cause:
     else:
         tail = end.stderr_tail
         detail = "\n".join(tail[-DETAIL_LINES:])
-        speaks = end.code in _SPEAKING_CODES and tail
-        headline = tail[-1].strip() if speaks else f"the script ended with status {end.code}"
+        said = next((line.strip() for line in reversed(tail) if _WORD.search(line)), "")
+        speaks = end.code in _SPEAKING_CODES and said
+        headline = said if speaks else f"the script ended with status {end.code}"
     remedy = _remedy(headline, end, evidence)
     return Cause(headline, "user", end.status, host, end.rank, detail, remedy)
 

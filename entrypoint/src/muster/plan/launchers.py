@@ -54,6 +54,7 @@ BUILT: dict[str, Launcher] = {
     ),
     "cluster": Launcher(
         cluster.command,
+        env=mpirun.as_root,  # the script may call mpirun itself
         rank_env=cluster.environment,
         hostfile=cluster.hostfile,
         one_a_host=True,

@@ -58,8 +58,12 @@ def command(start: Start) -> tuple[str, ...]:
 
 def environment(start: Start) -> dict[str, str]:
     """Variables for mpirun, its daemons and all ranks, on every host."""
-    defaults = {name: value for name, value in AS_ROOT.items() if name not in start.inherited}
-    return {**defaults, **start.options.variables}
+    return {**as_root(start), **start.options.variables}
+
+
+def as_root(start: Start) -> dict[str, str]:
+    """What lets Open MPI run as root, as SageMaker's containers do."""
+    return {name: value for name, value in AS_ROOT.items() if name not in start.inherited}
 
 
 def _user(options: MpiOptions) -> list[str]:
