@@ -322,7 +322,7 @@ def test_clocks_that_differ_do_not_decide(tmp_path, code):
         assert -31 < late < -28
 
 
-@pytest.mark.parametrize("launcher", ["torchrun", "plain"])
+@pytest.mark.parametrize("launcher", ["torchrun", "plain", "mpirun", "horovodrun"])
 def test_one_stopped_host_stops_all(launcher, tmp_path, code):
     """SIGTERM to one host reaches the ranks of all; all save to their ends, and end with 0."""
     saving = 60 if FULL else 4

@@ -10,6 +10,7 @@ import pytest
 import variants
 from cluster import Cluster, Job
 from engine import FULL, MPI_IMAGE, docker
+from ranks import TELL, make_job, told
 
 pytestmark = pytest.mark.docker
 
@@ -29,32 +30,10 @@ MPI = """
     print("mpi sum", total[0], total[count - 1], "of", os.environ["RANK"], flush=True)
 """
 FINALIZE = "    mpi.MPI_Finalize()\n"
-TELL = """
-    import json, os, time
-    names = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-    names += ("SM_CURRENT_HOST", "SM_NUM_CPUS", "SM_CHANNELS", "SM_CURRENT_HOST_RANK", "NCCL_DEBUG")
-    print("told " + json.dumps({name: os.environ.get(name) for name in names} | {"cwd": os.getcwd()}))
-"""
 
 
-def mpi_job(tmp_path, code, script: str, hosts: int = 2, **values) -> Job:
-    environment = {"MUSTER_NPROC": "2"} | values.pop("environment", {})
-    return Job(
-        tmp_path,
-        code(script),
-        "train.py",
-        hosts,
-        image=MPI_IMAGE,
-        environment=environment,
-        **values,
-    )
-
-
-def told(cluster: Cluster) -> list[dict]:
-    """What each rank found, in the ranks' order."""
-    lines = "\n".join(host.output for host in cluster.hosts)
-    found = [json.loads(line) for line in re.findall(r"told (\{.*\})", lines)]
-    return sorted(found, key=lambda facts: int(facts["RANK"]))
+def mpi_job(*args, **values) -> Job:
+    return make_job(MPI_IMAGE, *args, **values)
 
 
 @pytest.mark.parametrize("hosts", [2, 3] if FULL else [3])
@@ -68,6 +47,7 @@ def test_digits_under_mpirun(hosts, tmp_path, digits, root):
         image=MPI_IMAGE,
         channels={"training": digits},
         hyperparameters={"sagemaker_mpi_enabled": "true", "epochs": "8"},
+        environment={"OMP_NUM_THREADS": "1"},
     )
     with Cluster(job) as cluster:
         assert cluster.run() == [0] * hosts, "".join(host.output for host in cluster.hosts)
@@ -101,35 +81,6 @@ def test_another_user_on_a_read_only_root(tmp_path, code):
         assert "mpi sum 4.0 4.0 of 0" in cluster.hosts[0].output
 
 
-def test_every_rank_has_its_own_hosts_variables(tmp_path, code):
-    """Hosts with other processors and channels: no rank sees the first host's."""
-    job = mpi_job(tmp_path, code, TELL)
-    with Cluster(job) as cluster:
-        first, second = cluster.hosts
-        channels = {
-            "train": {"TrainingInputMode": "File"},
-            "only-here": {"TrainingInputMode": "File"},
-        }
-        config = second.folder / "input" / "config" / "inputdataconfig.json"
-        merged = json.loads(config.read_text(encoding="utf-8")) | channels
-        config.write_text(json.dumps(merged), encoding="utf-8")
-        cluster.start(first)
-        cluster.job.options = ("--cpus", "1")
-        cluster.start(second)
-        assert [host.wait() for host in cluster.hosts] == [0, 0], first.output + second.output
-        ranks = told(cluster)
-        assert [rank["RANK"] for rank in ranks] == ["0", "1", "2", "3"]
-        assert [rank["LOCAL_RANK"] for rank in ranks] == ["0", "1", "0", "1"]
-        assert [rank["SM_CURRENT_HOST"] for rank in ranks] == ["algo-1"] * 2 + ["algo-2"] * 2
-        assert {(rank["WORLD_SIZE"], rank["LOCAL_WORLD_SIZE"]) for rank in ranks} == {("4", "2")}
-        assert {(rank["MASTER_ADDR"], rank["MASTER_PORT"]) for rank in ranks} == {
-            ("algo-1", "7777")
-        }
-        assert [rank["SM_NUM_CPUS"] for rank in ranks[2:]] == ["1", "1"]
-        assert ["only-here" in rank["SM_CHANNELS"] for rank in ranks] == [False, False, True, True]
-        assert {rank["cwd"] for rank in ranks} == {"/opt/ml/input/data/code"}
-
-
 @pytest.mark.parametrize(
     ("options", "found"),
     [
@@ -157,53 +108,6 @@ def test_options_that_would_train_nothing_are_refused(options, tmp_path, code):
         assert first.failure == second.failure
         assert "sagemaker_mpi_custom_mpi_options" in first.failure
         assert "muster kind=plan" in first.failure
-
-
-def test_no_ssh_and_no_secret_in_sight(tmp_path, code):
-    """Nothing listens on port 22, members' harnesses listen nowhere, and no command line has a secret.
-
-    Neither the job's secret hyperparameter nor a secret variable: mpirun's and its daemons' command lines
-    are for every process of the host to read.
-    """
-    script = """
-        import os, time
-        from pathlib import Path
-        Path(os.environ["SM_MODEL_DIR"], "started").touch()
-        while not Path(os.environ["SM_MODEL_DIR"], "go").exists():
-            time.sleep(0.05)
-        print("word", os.environ["MY_SECRET_KEY"], flush=True)
-    """
-    secret = "canary-4711"
-    job = mpi_job(
-        tmp_path,
-        code,
-        script,
-        environment={
-            "MY_SECRET_KEY": secret,
-            "MUSTER_JOB_SECRET": f"{secret}-job",
-            "MUSTER_ARGS": "none",
-        },
-        hyperparameters={"sagemaker_mpi_enabled": "true", "api_token": f"{secret}-hp"},
-    )
-    look = "cat /proc/[0-9]*/cmdline | tr '\\0' ' '; echo; cat /proc/net/tcp /proc/net/tcp6; which ssh sshd || echo no-ssh"
-    with Cluster(job) as cluster:
-        cluster.start()
-        for host in cluster.hosts:
-            host.wait_for_file("started")
-        for host in cluster.hosts:
-            seen = docker("exec", host.container, "bash", "-c", look).stdout
-            assert secret not in seen
-            assert "no-ssh" in seen
-            assert re.search(r"orted|mpirun", seen)
-            listening = {
-                int(match, 16)
-                for match in re.findall(r": [0-9A-F]+:([0-9A-F]{4}) [0-9A-F]+:0000 0A", seen)
-            }
-            assert 22 not in listening
-            assert (7770 in listening) == (host is cluster.hosts[0])
-            (host.model / "go").touch()
-        assert [host.wait() for host in cluster.hosts] == [0, 0]
-        assert cluster.hosts[1].output.count(f"word {secret}") == 2
 
 
 def test_a_rank_that_saves_and_leaves_without_finalize(tmp_path, code):

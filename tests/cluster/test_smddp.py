@@ -7,6 +7,7 @@ import re
 import pytest
 from cluster import Cluster, Job
 from engine import MPI_IMAGE
+from ranks import make_job
 
 pytestmark = pytest.mark.docker
 
@@ -37,15 +38,7 @@ LIMITS = """
 
 
 def smddp_job(tmp_path, code, image, script: str, hosts: int = 2, **values) -> Job:
-    environment = {"MUSTER_NPROC": "2", "OMP_NUM_THREADS": "1"} | values.pop("environment", {})
-    hyperparameters = ASKED | values.pop("hyperparameters", {})
-    return Job(
-        *(tmp_path, code(script), "train.py", hosts),
-        image=image,
-        environment=environment,
-        hyperparameters=hyperparameters,
-        **values,
-    )
+    return make_job(image, tmp_path, code, script, hosts, hyperparameters=ASKED, **values)
 
 
 def on_instances(cluster: Cluster, kind: str) -> None:
