@@ -34,6 +34,8 @@ variable "PINS" {
     hatchling    = "1.33.0"
     efa          = "1.50.0"
     horovod      = "0.28.1"
+    nvcc         = "13.0.88"
+    cccl         = "13.0.85"
   }
 }
 
@@ -46,16 +48,27 @@ variable "VENVS" {
   ]
 }
 
-# Cells are listed, never multiplied: most combinations of torch, CUDA and Python do not exist. `compiler` is what torch.compile
-# needs at run time, in -dev cells also what sdists need.
+# What images stand on: a torch on a base, with what torch.compile needs at run time, in -dev also what sdists need.
+# The name is the tag of the images on it.
+variable "STACKS" {
+  default = [
+    { name = "cpu", device = "cpu", flavour = "cpu", compiler = "" },
+    { name = "cpu-dev", device = "cpu", flavour = "cpu", compiler = "g++" },
+    { name = "gpu", device = "gpu", flavour = "cu130", compiler = "gcc" },
+    { name = "gpu-cu126", device = "gpu", flavour = "cu126", compiler = "gcc" },
+  ]
+}
+
+# Cells are listed, never multiplied: most combinations of image, torch, CUDA and Python do not exist.
 variable "CELLS" {
   default = [
-    { name = "ddp-cpu", image = "ddp", device = "cpu", flavour = "cpu", tag = "cpu", compiler = "", budget = "1.3 GB" },
-    { name = "ddp-cpu-dev", image = "ddp", device = "cpu", flavour = "cpu", tag = "cpu-dev", compiler = "g++", budget = "1.6 GB" },
-    { name = "ddp-gpu", image = "ddp", device = "gpu", flavour = "cu130", tag = "gpu", compiler = "gcc", budget = "6.2 GB" },
-    { name = "ddp-gpu-cu126", image = "ddp", device = "gpu", flavour = "cu126", tag = "gpu-cu126", compiler = "gcc", budget = "6.6 GB" },
-    { name = "horovod-cpu", image = "horovod", device = "cpu", flavour = "cpu", tag = "cpu", compiler = "", budget = "1.5 GB" },
-    { name = "smddp-cpu", image = "smddp", device = "cpu", flavour = "cpu", tag = "cpu", compiler = "", budget = "1.5 GB" },
+    { image = "ddp", stack = "cpu", on = "torch", budget = "1.3 GB" },
+    { image = "ddp", stack = "cpu-dev", on = "torch", budget = "1.6 GB" },
+    { image = "ddp", stack = "gpu", on = "torch", budget = "6.2 GB" },
+    { image = "ddp", stack = "gpu-cu126", on = "torch", budget = "6.6 GB" },
+    { image = "horovod", stack = "cpu", on = "mpi", budget = "1.5 GB" },
+    { image = "horovod", stack = "gpu", on = "mpi", budget = "6.8 GB" },
+    { image = "smddp", stack = "cpu", on = "mpi", budget = "1.5 GB" },
   ]
 }
 
@@ -79,12 +92,17 @@ variable "TITLES" {
   }
 }
 
+function "stack" {
+  params = [cell]
+  result = [for stack in STACKS : stack if stack.name == cell.stack][0]
+}
+
 # What every tag ends with. No image without the real EFA has the tag of one that has it.
 function "suffix" {
   params = [cell]
   result = join("", [
-    cell.device == "gpu" && MUSTER_EFA == "no" ? "-noefa" : "",
-    cell.device == "gpu" && MUSTER_EFA == "stand-in" ? "-efa-stand-in" : "",
+    stack(cell).device == "gpu" && MUSTER_EFA == "no" ? "-noefa" : "",
+    stack(cell).device == "gpu" && MUSTER_EFA == "stand-in" ? "-efa-stand-in" : "",
     MUSTER_TAG_SUFFIX,
   ])
 }
@@ -98,8 +116,8 @@ function "tags" {
   params = [cell]
   result = compact([
     # `gpu` and the like promise the cell's own torch.
-    MUSTER_VERSION_TAG == "" ? "${REGISTRY}/${cell.image}:${cell.tag}${suffix(cell)}" : "",
-    "${REGISTRY}/${cell.image}:${version([for venv in VENVS : venv if venv.flavour == cell.flavour][0])}${cell.compiler == "g++" ? "-dev" : ""}${suffix(cell)}",
+    MUSTER_VERSION_TAG == "" ? "${REGISTRY}/${cell.image}:${cell.stack}${suffix(cell)}" : "",
+    "${REGISTRY}/${cell.image}:${version([for venv in VENVS : venv if venv.flavour == stack(cell).flavour][0])}${stack(cell).compiler == "g++" ? "-dev" : ""}${suffix(cell)}",
   ])
 }
 
@@ -114,10 +132,16 @@ function "efa_version" {
   result = MUSTER_EFA_VERSION == null ? PINS.efa : MUSTER_EFA_VERSION
 }
 
+# Of CUDA 13.0, as torch's own libraries; for Horovod's kernels, in its builder only.
+function "cuda_compiler" {
+  params = []
+  result = "nvidia-cuda-nvcc==${PINS.nvcc} nvidia-cuda-crt==${PINS.nvcc} nvidia-nvvm==${PINS.nvcc} nvidia-cuda-cccl==${PINS.cccl}"
+}
+
 group "default" { targets = ["ddp-cpu"] }
 group "cpu" { targets = ["ddp-cpu", "horovod-cpu", "smddp-cpu"] }
 group "dev" { targets = ["ddp-cpu-dev"] }
-group "gpu" { targets = ["ddp-gpu", "ddp-gpu-cu126"] }
+group "gpu" { targets = ["ddp-gpu", "ddp-gpu-cu126", "horovod-gpu"] }
 group "all" { targets = ["cpu", "dev", "gpu"] }
 
 target "_common" {
@@ -135,7 +159,7 @@ target "_oci" {
   }
 }
 
-# The stages of images/base that the other images take as contexts; none of them is an image that anybody runs.
+# The stages of images/base that the images take as contexts; none of them is an image that anybody runs.
 target "_base" {
   inherits   = ["_common"]
   dockerfile = "images/base/Dockerfile"
@@ -158,13 +182,6 @@ target "tools" {
 target "wheel" {
   inherits = ["_base"]
   target   = "wheel"
-}
-
-target "base" {
-  name     = "base-${device}"
-  matrix   = { device = ["cpu", "gpu"] }
-  inherits = ["_base"]
-  target   = "base-${device}"
 }
 
 # EFA's installer, fetched and checked; an empty folder where an image gets none.
@@ -200,28 +217,41 @@ target "venv" {
   }
 }
 
+# What an image starts from: torch, or torch and Open MPI.
+target "stack" {
+  name     = "${on}-${stack.name}"
+  matrix   = { on = ["torch", "mpi"], stack = STACKS }
+  inherits = ["_base"]
+  target   = on
+  contexts = { venv = "target:venv-${stack.flavour}" }
+  args = {
+    DEVICE   = stack.device
+    COMPILER = stack.compiler
+  }
+}
+
 target "image" {
-  name       = cell.name
+  name       = "${cell.image}-${cell.stack}"
   matrix     = { cell = CELLS }
   inherits   = ["_common", "_oci"]
   dockerfile = "images/${cell.image}/Dockerfile"
   contexts = {
-    base  = "target:base-${cell.device}"
-    venv  = "target:venv-${cell.flavour}"
-    efa   = "target:efa-${cell.device}"
-    wheel = "target:wheel"
+    "${cell.on}" = "target:${cell.on}-${cell.stack}"
+    venv         = "target:venv-${stack(cell).flavour}"
+    efa          = "target:efa-${stack(cell).device}"
+    wheel        = "target:wheel"
   }
   args = {
-    DEVICE          = cell.device
-    COMPILER        = cell.compiler
+    DEVICE          = stack(cell).device
     HOROVOD_VERSION = cell.image == "horovod" ? PINS.horovod : null
     HOROVOD_SHA256  = cell.image == "horovod" ? HOROVOD_SHA256 : null
+    CUDA_COMPILER   = cell.image == "horovod" && stack(cell).device == "gpu" ? cuda_compiler() : null
   }
   labels = {
-    "org.opencontainers.image.title" = "${TITLES[cell.image]} (${cell.flavour})"
-    "muster.device"                  = cell.device
+    "org.opencontainers.image.title" = "${TITLES[cell.image]} (${stack(cell).flavour})"
+    "muster.device"                  = stack(cell).device
     "muster.budget"                  = cell.budget
-    "muster.efa"                     = efa(cell.device)
+    "muster.efa"                     = efa(stack(cell).device)
   }
   tags = tags(cell)
 }

@@ -36,6 +36,12 @@ def smddp_image() -> str:
 
 
 @pytest.fixture(scope="session")
+def open_mpi_5() -> str:
+    """The image smddp with Open MPI 5 in front of Debian's 4."""
+    return variants.build("openmpi5")
+
+
+@pytest.fixture(scope="session")
 def digits(tmp_path_factory) -> Path:
     """A folder with scikit-learn's handwritten digits, as the channel `training` has them."""
     folder = tmp_path_factory.mktemp("digits")

@@ -1,4 +1,4 @@
-"""Builds Horovod's wheel from its sdist on PyPI, for the torch in /opt/venv, with MPI and Gloo.
+"""Builds Horovod's wheel from its sdist on PyPI, for the torch in /opt/venv, with MPI, Gloo and, given a CUDA compiler, NCCL.
 
 Its last release wants C++14, torch's headers want C++17 since 2.1: a patch raises it. What it does not find it leaves out
 without a word, so everything is asked for, or ruled out, by name.
@@ -22,6 +22,8 @@ ASKED = {
     "HOROVOD_WITHOUT_TENSORFLOW": "1",
     "HOROVOD_WITHOUT_MXNET": "1",
 }
+# Turing, Ampere, Hopper, Blackwell; the last one also as PTX, for what comes after it.
+ARCHITECTURES = "75,80,90,100"
 
 
 def pip(*words: str, **env: str) -> None:
@@ -45,15 +47,43 @@ def fetch(version: str, sha256: str) -> None:
     subprocess.run(["patch", "-p1", "-i", patch], cwd=SOURCE, check=True)
 
 
-def main(version: str, sha256: str) -> int:
+def add_cuda(compiler: list[str]) -> dict[str, str]:
+    """Make a CUDA toolkit of PyPI's compiler and torch's own libraries; return what Horovod's build is to be told.
+
+    Horovod so links the very NCCL that torch loads. No driver is needed: nothing is run on a GPU.
+    Raises CalledProcessError, ValueError. Effects: network, files in the venv of this stage.
+    """
+    pip("install", "--no-deps", *compiler)
+    (nvidia,) = Path("/opt/venv").glob("lib/python3.*/site-packages/nvidia")
+    (home,) = nvidia.glob("cu[0-9]*")
+    (home / "lib64").symlink_to("lib")
+    # Linkers look for the plain names, which wheels of libraries lack.
+    for folder in (home / "lib", nvidia / "nccl/lib"):
+        for library in folder.glob("lib*.so.*"):
+            plain = folder / f"{library.name.partition('.so.')[0]}.so"
+            if not plain.exists():
+                plain.symlink_to(library.name)
+    return {
+        "PATH": f"{home}/bin:/opt/venv/bin:{os.environ['PATH']}",
+        "HOROVOD_GPU_OPERATIONS": "NCCL",
+        "HOROVOD_CUDA_HOME": str(home),
+        "HOROVOD_NCCL_HOME": str(nvidia / "nccl"),
+        "HOROVOD_NCCL_LINK": "SHARED",
+        "HOROVOD_BUILD_CUDA_CC_LIST": ARCHITECTURES,
+    }
+
+
+def main(version: str, sha256: str, *compiler: str) -> int:
     """Build the wheel and fetch those of what it needs. Raises CalledProcessError. Effects: files in /wheels."""
     into = ("--wheel-dir", str(WHEELS))
     pip("wheel", *into, *DEPENDENCIES)
     pip("install", "--no-index", "--find-links", str(WHEELS), *DEPENDENCIES)
     pip("install", "wheel")
+    asked = {**ASKED, "MAKEFLAGS": f"-j{os.cpu_count()}"}
+    if compiler:
+        asked |= add_cuda([*compiler])
     fetch(version, sha256)
-    jobs = f"-j{os.cpu_count()}"
-    pip("wheel", *into, "--no-deps", "--no-build-isolation", str(SOURCE), **ASKED, MAKEFLAGS=jobs)
+    pip("wheel", *into, "--no-deps", "--no-build-isolation", str(SOURCE), **asked)
     return 0
 
 

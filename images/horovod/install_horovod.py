@@ -8,6 +8,7 @@ import sys
 
 WHEELS = "/mnt/wheels"
 BUILT = ("[X] PyTorch", "[X] MPI", "[X] Gloo")
+GPU_BUILT = (*BUILT, "[X] NCCL")
 RANK = "import horovod.torch as h, torch; h.init(); print('sum', int(h.allreduce(torch.ones(1), op=h.Sum)), flush=True)"
 # mpirun asks for an agent even for ranks of one host, and muster-rsh comes into the image last of all.
 MPI = {
@@ -28,12 +29,13 @@ def run(*words: str) -> str:
     return done.stdout
 
 
-def main(version: str) -> int:
+def main(version: str, device: str) -> int:
     """Install and prove. Raises SystemExit with what is missing. Effects: files in /opt/venv; four processes, for a moment."""
     pip = ["/opt/venv/bin/pip", "install", "--no-index", "--find-links", WHEELS]
     subprocess.run([*pip, f"horovod=={version}"], check=True)
     told = run("horovodrun", "--check-build")
-    if missing := [name for name in BUILT if name not in told]:
+    wanted = GPU_BUILT if device == "gpu" else BUILT
+    if missing := [name for name in wanted if name not in told]:
         raise SystemExit(f"muster: this Horovod lacks {', '.join(missing)}\n{told}")
     for controller in ("--gloo", "--mpi"):
         summed = run("horovodrun", controller, "--disable-cache", "-np", "2", "python", "-c", RANK)

@@ -82,7 +82,7 @@ def assert_nothing_is_shown(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize("launcher", LAUNCHERS)
-def test_ranks_of_hosts_that_differ(launcher, cluster):
+def test_case_007_ranks_of_hosts_that_differ(launcher, cluster):
     """A rank's place, and its host's processors, channels and secrets, whoever started it."""
     start(cluster, cluster.job)
     assert_nothing_is_shown(cluster)

@@ -71,14 +71,14 @@ def test_digits_with_horovod_under_mpirun(tmp_path, digits, root):
         assert re.search(r"^test_accuracy=0\.[89]", cluster.hosts[0].output, re.MULTILINE)
 
 
-def test_check_of_the_guide():
+def test_case_061_check_of_the_guide():
     """`horovodrun --check`, as the guide has it, lists what Horovod was built with."""
     told = docker("run", "--rm", "--network", "none", HOROVOD_IMAGE, "horovodrun", "--check").stdout
     for built in ("[X] PyTorch", "[X] MPI", "[X] Gloo"):
         assert built in told
 
 
-def test_a_rank_that_skips_a_step_ends_the_job(tmp_path, code):
+def test_case_065_a_rank_that_skips_a_step_ends_the_job(tmp_path, code):
     """One rank leaves out a collective and loops: Horovod ends after its stall time, not never."""
     script = """
         import time

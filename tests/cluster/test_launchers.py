@@ -92,14 +92,14 @@ def run(image, tmp_path, code):
 
 
 @pytest.mark.parametrize("name", ON_EACH_HOST if FULL else ["accelerate"])
-def test_on_each_host(name, run):
+def test_case_009_on_each_host(name, run):
     """The entry finds who it is and where the first host is; the launchers' processes meet."""
     joined = re.findall(r"joined (\d) 4\.0 (algo-\d)", run(ON_EACH_HOST[name], name))
     assert sorted(joined) == [*zip("0123", ["algo-1"] * 2 + ["algo-2"] * 2, strict=True)]
 
 
 @pytest.mark.parametrize("name", FROM_THE_FIRST if FULL else ["deepspeed"])
-def test_from_the_first_host(name, run):
+def test_case_009_from_the_first_host(name, run):
     """Pdsh and mpirun reach the other host by `ssh`, which is ours; that host's own entry has long ended."""
     joined = re.findall(
         r"joined (\d) 4\.0 (algo-\d)", run(OTHERS_LEAVE + FROM_THE_FIRST[name], name)

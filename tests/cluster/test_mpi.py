@@ -7,29 +7,12 @@ import re
 import time
 
 import pytest
-import variants
 from cluster import Cluster, Job
 from engine import FULL, MPI_IMAGE, docker
+from mpi_program import FINALIZE, MPI_PROGRAM, WITH_FIVE
 from ranks import TELL, make_job, told
 
 pytestmark = pytest.mark.docker
-
-# An MPI program in a few lines: no mpi4py in the image.
-MPI = """
-    import ctypes, os, sys
-    mpi = ctypes.CDLL("libmpi.so.40", mode=ctypes.RTLD_GLOBAL)
-    def handle(name):
-        return ctypes.c_void_p(ctypes.addressof(ctypes.c_char.in_dll(mpi, name)))
-    mpi.MPI_Init(None, None)
-    count = 100_000
-    ones, total = (ctypes.c_double * count)(*[1.0] * count), (ctypes.c_double * count)()
-    mpi.MPI_Allreduce(
-        ones, total, count,
-        handle("ompi_mpi_double"), handle("ompi_mpi_op_sum"), handle("ompi_mpi_comm_world"),
-    )
-    print("mpi sum", total[0], total[count - 1], "of", os.environ["RANK"], flush=True)
-"""
-FINALIZE = "    mpi.MPI_Finalize()\n"
 
 
 def mpi_job(*args, **values) -> Job:
@@ -59,9 +42,9 @@ def test_digits_under_mpirun(hosts, tmp_path, digits, root):
 
 
 @pytest.mark.parametrize("hostname", [(), ("--hostname", "aws")], ids=["random", "aws"])
-def test_an_mpi_program(hostname, tmp_path, code):
+def test_case_048_and_051_an_mpi_program(hostname, tmp_path, code):
     """MPI itself spans the hosts, whatever the containers call themselves."""
-    with Cluster(mpi_job(tmp_path, code, MPI + FINALIZE, options=hostname)) as cluster:
+    with Cluster(mpi_job(tmp_path, code, MPI_PROGRAM + FINALIZE, options=hostname)) as cluster:
         assert cluster.run() == [0, 0], "".join(host.output for host in cluster.hosts)
         said = "\n".join(host.output for host in cluster.hosts)
         assert sorted(re.findall(r"mpi sum 4\.0 4\.0 of (\d)", said)) == ["0", "1", "2", "3"]
@@ -69,10 +52,10 @@ def test_an_mpi_program(hostname, tmp_path, code):
         assert "Read -1" not in said
 
 
-def test_another_user_on_a_read_only_root(tmp_path, code):
+def test_case_058_another_user_on_a_read_only_root(tmp_path, code):
     """As uid 1000, without a name in /etc/passwd, with nothing writable but /tmp and the volumes."""
     options = ("--user", "1000", "--read-only", "--tmpfs", "/tmp")
-    job = mpi_job(tmp_path, code, MPI + FINALIZE, options=options)
+    job = mpi_job(tmp_path, code, MPI_PROGRAM + FINALIZE, options=options)
     with Cluster(job) as cluster:
         for host in cluster.hosts:
             for folder in (job.code, host.folder, *host.folder.rglob("*")):
@@ -91,7 +74,7 @@ def test_another_user_on_a_read_only_root(tmp_path, code):
 )
 def test_the_guides_own_options(options, found, tmp_path, code):
     """As AWS's guides write them: mpirun takes them, and variables reach every rank."""
-    script = MPI + FINALIZE + TELL
+    script = MPI_PROGRAM + FINALIZE + TELL
     sent = {"sagemaker_mpi_enabled": "true", "sagemaker_mpi_custom_mpi_options": options}
     with Cluster(mpi_job(tmp_path, code, script, hyperparameters=sent)) as cluster:
         assert cluster.run() == [0, 0], "".join(host.output for host in cluster.hosts)
@@ -99,7 +82,7 @@ def test_the_guides_own_options(options, found, tmp_path, code):
 
 
 @pytest.mark.parametrize("options", ["-hostfile /tmp/h", "-h", "-x FOO='a"])
-def test_options_that_would_train_nothing_are_refused(options, tmp_path, code):
+def test_case_056_options_that_would_train_nothing_are_refused(options, tmp_path, code):
     """kind=plan on all hosts, with the option; no job that did nothing is a success."""
     sent = {"sagemaker_mpi_enabled": "true", "sagemaker_mpi_custom_mpi_options": options}
     with Cluster(mpi_job(tmp_path, code, TELL, hyperparameters=sent)) as cluster:
@@ -114,7 +97,7 @@ def test_a_rank_that_saves_and_leaves_without_finalize(tmp_path, code):
     """After SIGTERM each rank saves and leaves; Open MPI would kill the others at the first one's end."""
     seconds = 8
     script = (
-        MPI
+        MPI_PROGRAM
         + f"""
     import signal, time
     from pathlib import Path
@@ -166,7 +149,7 @@ def test_a_launcher_that_is_killed_ends_the_job(program, tmp_path, code):
         assert re.search(r"muster kind=(launch|signal|lost) ", first.failure), first.failure
 
 
-def test_only_the_named_groups_train(tmp_path, code):
+def test_case_036_only_the_named_groups_train(tmp_path, code):
     """The leader of the job is outside the world: mpirun runs on a member, and reaches the other through the leader."""
     script = """
         import os
@@ -201,15 +184,9 @@ def test_only_the_named_groups_train(tmp_path, code):
         ]
 
 
-@pytest.fixture(scope="module")
-def open_mpi_5() -> str:
-    """The image with Open MPI 5 in front of Debian's 4."""
-    return variants.build("openmpi5")
-
-
-def test_open_mpi_5(open_mpi_5, tmp_path, code):
+def test_case_050_open_mpi_5(open_mpi_5, tmp_path, code):
     """Its parameters have other names: the same program spans the hosts, and its daemons stay ours."""
-    script = MPI.replace('"libmpi.so.40"', '"/opt/venv/lib/libmpi.so.40"') + FINALIZE
+    script = MPI_PROGRAM.replace(*WITH_FIVE) + FINALIZE
     job = mpi_job(tmp_path, code, script, environment={"MUSTER_LAUNCHER": "mpirun"})
     job.image = open_mpi_5
     with Cluster(job) as cluster:

@@ -78,7 +78,7 @@ def test_the_backends_limits(smddp_image, tmp_path, code):
         assert len(re.findall(r"refused smddp: ", said)) == 12
 
 
-def test_one_host(smddp_image, tmp_path, code):
+def test_case_067_one_host(smddp_image, tmp_path, code):
     """It works, with the library's other variable, and is warned of: NCCL is as good there."""
     script = "import os\nprint('single', os.environ['SMDATAPARALLEL_USE_SINGLENODE'], flush=True)"
     with Cluster(smddp_job(tmp_path, code, smddp_image, script, 1)) as cluster:
@@ -97,7 +97,9 @@ def test_one_host(smddp_image, tmp_path, code):
         (True, "ml.g5.12xlarge", "it does not support ml.g5.12xlarge"),
     ],
 )
-def test_where_it_can_not_work(with_library, kind, why, smddp_image, tmp_path, code):
+def test_case_066_and_067_where_it_can_not_work(
+    with_library, kind, why, smddp_image, tmp_path, code
+):
     """No rank begins, and all hosts say why; with the fallback the ranks start, and are told the backend."""
     script = "import os\nprint('ran', os.environ.get('MUSTER_BACKEND'), flush=True)"
     image = smddp_image if with_library else MPI_IMAGE
@@ -117,7 +119,7 @@ def test_where_it_can_not_work(with_library, kind, why, smddp_image, tmp_path, c
         assert cluster.hosts[1].output.count("ran nccl\n") == 2
 
 
-def test_a_library_that_does_not_load(smddp_image, tmp_path, code):
+def test_case_066_a_library_that_does_not_load(smddp_image, tmp_path, code):
     """The wheel is there and one of its .so files is not: the failure names the file and the way out."""
     script = """
         raise ImportError("libsmddpcpp.so: cannot open shared object file: No such file or directory")

@@ -151,3 +151,23 @@ def test_efa_is_what_the_label_says(gpu, manifest):
     if label != "none":
         assert manifest["efa"]["stand_in"] == (label == "stand-in")
         assert manifest["efa"]["plugin"].startswith("/opt/amazon/ofi-nccl/lib")
+
+
+def test_case_062_horovod_with_nccl():
+    """Compiled on a machine without a GPU: NCCL's operations are in it, by the one NCCL that torch loads, with no stub of a driver."""
+    image = gpu_image("horovod-gpu")
+    run = ("run", "--rm", "--network", "none", "--env", "MUSTER_ALLOW_CPU=1", image)
+    built = docker(*run, "horovodrun", "--check-build").stdout
+    for operations in ("[X] PyTorch", "[X] NCCL", "[X] MPI", "[X] Gloo"):
+        assert operations in built
+    look = (
+        "import json, re, torch, horovod.torch as hvd;"
+        "maps = open('/proc/self/maps').read();"
+        "print(json.dumps([hvd.nccl_built(), torch.cuda.nccl.version(),"
+        " sorted(set(re.findall(r'/\\S*/(?:libnccl|libcuda)[.]\\S*', maps)))]))"
+    )
+    nccl, version, loaded = json.loads(docker(*run, "python", "-c", look).stdout)
+    assert nccl == int("{}{:02}{:02}".format(*version))
+    assert len(loaded) == 1, loaded
+    assert "/nvidia/nccl/" in loaded[0]
+    assert "stubs" not in docker(*run, "sh", "-c", "ldconfig -p; echo $LD_LIBRARY_PATH").stdout

@@ -122,14 +122,14 @@ def test_secrets_leave_no_trace(root, tmp_path):
     tag = "muster-test/base:canary"
     options = (
         "--no-cache",
-        "--set",
-        "base-cpu.output=type=docker",
-        "--set",
-        f"base-cpu.tags={tag}",
+        # The stage that every image starts from, which no target of bake's ends with.
+        "--set=wheel.target=base-cpu",
+        "--set=wheel.output=type=docker",
+        f"--set=wheel.tags={tag}",
     )
     try:
         run_script(
-            root, "base-cpu", "--", *options,
+            root, "wheel", "--", *options,
             SSL_CERT_FILE=str(ca), APT_CONFIG=str(apt), PIP_TRUSTED_HOST=f"{canary}.invalid",
             NO_PROXY=f"{canary}.invalid,{proxy}", MUSTER_APT_PACKAGES="hostname",
         )  # fmt: skip

@@ -124,10 +124,10 @@ class Cluster:
             words = ["run", "--detach", "--network", self.network, *name, *self._options(host)]
             host.container = docker(*words).stdout.strip()
 
-    def start_on_two_networks(self) -> None:
-        """Starts all hosts on Docker's own bridge as well, which then has the default route."""
+    def start_on_two_networks(self, other: str = "bridge") -> None:
+        """Starts all hosts on another network as well, by default Docker's own, which then has the default route."""
         for host in self.hosts:
-            words = ["create", "--network", "bridge", *self._options(host)]
+            words = ["create", "--network", other, *self._options(host)]
             host.container = docker(*words).stdout.strip()
             docker("network", "connect", "--alias", host.name, self.network, host.container)
             docker("start", host.container)

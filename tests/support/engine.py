@@ -14,7 +14,7 @@ SLIM_IMAGE = os.environ.get("MUSTER_TEST_SLIM_IMAGE", "muster/ddp:cpu-slim")
 DEV_IMAGE = os.environ.get("MUSTER_TEST_DEV_IMAGE", "muster/ddp:cpu-dev")
 MPI_IMAGE = os.environ.get("MUSTER_TEST_MPI_IMAGE", "muster/smddp:cpu")
 HOROVOD_IMAGE = os.environ.get("MUSTER_TEST_HOROVOD_IMAGE", "muster/horovod:cpu")
-GPU_CELLS = ("ddp-gpu", "ddp-gpu-cu126")
+GPU_CELLS = ("ddp-gpu", "ddp-gpu-cu126", "horovod-gpu")
 FULL = os.environ.get("MUSTER_TEST_FULL") == "1"
 
 
@@ -53,9 +53,10 @@ def has_image(name: str) -> bool:
 def gpu_image(cell: str) -> str:
     """The image of a GPU cell, with EFA, with a stand-in of it, or without. Skips the test where none was built.
 
-    CI builds none: two images of 6 GB. `make test-full` does.
+    CI builds none: three images of 6 GB. `make test-full` does.
     """
-    tag = f"muster/ddp:{cell.removeprefix('ddp-')}"
+    image, _, stack = cell.partition("-")
+    tag = f"muster/{image}:{stack}"
     for name in (tag, f"{tag}-efa-stand-in", f"{tag}-noefa"):
         if has_image(name):
             return name

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from muster.channel.agreement import HostFacts
-from muster.channel.coordinator import Coordinator, Limits
+from muster.channel.coordinator import Coordinator
 from muster.channel.message import pack_cause, unpack_cause
+from muster.channel.phases import Limits
 from muster.model import Cause
 
 LIMITS = Limits(rollcall=900, settle=1, echo=2, straggle=600, ending=20)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.channel.coordinator import Phase
+from muster.channel.phases import Phase
 from muster.channel.verdict import root_cause
 from muster.channel.wire import WireError
 

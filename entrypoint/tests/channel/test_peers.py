@@ -14,13 +14,14 @@ from unittest.mock import Mock
 import pytest
 
 from muster.channel import dialling
-from muster.channel.coordinator import Coordinator, Limits
+from muster.channel.coordinator import Coordinator
 from muster.channel.key import job_key
 from muster.channel.leader import Leader, Rules, listen
 from muster.channel.member import Member, Route
 from muster.channel.message import pack_cause, unpack_cause
 from muster.channel.names import Resolver
 from muster.channel.peer import Peer
+from muster.channel.phases import Limits
 from muster.errors import RollCallError
 
 from .conftest import facts, failure

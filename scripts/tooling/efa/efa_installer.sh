@@ -17,7 +17,7 @@ apt-get install -y --no-install-recommends pciutils libnl-3-200 libnl-route-3-20
 dpkg --install DEBS/DEBIAN12/x86_64/rdma-core/*.deb DEBS/DEBIAN12/x86_64/*.deb
 
 names=$(dpkg-query --show --showformat '${Package}_${Version}_${Architecture} ' \
-    efa-config efa-profile libfabric1-aws libfabric-aws-bin openmpi40-aws libnccl-ofi rdma-core)
+    efa-config efa-profile libfabric1-aws libfabric-aws-bin openmpi40-aws libnccl-ofi rdma-core ibverbs-providers)
 cat > /opt/amazon/efa_installed_packages << EOF
 # EFA installer version: VERSION
 # Debug packages installed: no

@@ -19,7 +19,8 @@ NEEDED = ("gcc", "dpkg-deb", "gpg")
 # Packages and their main files as the real installer has them. The sizes in MB add up to the 608 MiB that a whole
 # installation of version 1.25.1 was seen to take; no figure of a newer one is published.
 PACKAGES = {
-    "rdma-core/rdma-core": {"usr/lib/x86_64-linux-gnu/libefa.so.1": 20},
+    "rdma-core/rdma-core": {"etc/modprobe.d/rdma.conf": 0},
+    "rdma-core/ibverbs-providers": {"usr/lib/x86_64-linux-gnu/libefa.so.1": 20},
     "efa-config": {"etc/modprobe.d/efa.conf": 0},
     "efa-profile": {"etc/ld.so.conf.d/000_efa.conf": 0, "etc/profile.d/zippy_efa.sh": 0},
     "libfabric1-aws": {"opt/amazon/efa/lib/libfabric.so.1": 60},
@@ -42,6 +43,8 @@ TEXTS = {
     "fi_info": "#!/bin/sh\necho 'fi_info: a stand-in'\n",
     "mpirun": "#!/bin/sh\necho 'this Open MPI is a stand-in' >&2\nexit 1\n",
 }
+# Newer than Debian's packages of the same names, which come with its Open MPI: they are replaced.
+VERSION = "58.amzn0"
 # The same files each time: a build that has them already finds its layers again.
 NO_TIME = {"SOURCE_DATE_EPOCH": "0"}
 SOURCE = 'const char *muster_stand_in(void) { return "no EFA in here"; }\n'
@@ -89,7 +92,7 @@ def _pack(scratch: Path, version: str, tarball: Path) -> None:
     for package, files in PACKAGES.items():
         tree = scratch / "tree" / package
         _fill(tree, package.rpartition("/")[2], files, library)
-        deb = str(top / DEBS / f"{package}_1.0_amd64.deb")
+        deb = str(top / DEBS / f"{package}_{VERSION}_amd64.deb")
         command = ("dpkg-deb", "--build", "--root-owner-group", "-Zgzip", "-z1", str(tree), deb)
         act(*command, timeout=120, quiet=True, env=NO_TIME)
     script = (HERE / "efa_installer.sh").read_text(encoding="utf-8")
@@ -108,7 +111,7 @@ def _without_time(member: tarfile.TarInfo) -> tarfile.TarInfo:
 def _fill(tree: Path, name: str, files: dict[str, int], library: Path) -> None:
     """Write one package's tree. Effects: files below `tree`."""
     (tree / "DEBIAN").mkdir(parents=True)
-    fields = {"Package": name, "Version": "1.0", "Architecture": "amd64", "Maintainer": "none"}
+    fields = {"Package": name, "Version": VERSION, "Architecture": "amd64", "Maintainer": "none"}
     control = "".join(f"{key}: {value}\n" for key, value in fields.items())
     control += "Description: stands in for a package of EFA's installer\n"
     (tree / "DEBIAN/control").write_text(control, encoding="utf-8")

@@ -10,14 +10,13 @@ It goes through its phases in one direction:
 from __future__ import annotations
 
 import dataclasses
-import enum
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from muster.channel import message as msg
 from muster.channel import relay
 from muster.channel.agreement import HostFacts, disagreement, notes, nprocs
+from muster.channel.phases import Limits, Phase
 from muster.channel.roster import HostState, Roster, missing_and_why
 from muster.channel.straggling import stalled
 from muster.channel.verdict import lost_cause, root_cause
@@ -27,32 +26,6 @@ from muster.model import Cause
 
 _DUMP_S = 1.0
 """What the ranks that are still running get to show their stacks."""
-
-
-class Phase(enum.IntEnum):
-    """How far the job has come."""
-
-    GATHER = 0
-    PREPARE = 1
-    RUN = 2
-    END = 3
-    LEAVE = 4
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What a coordinator goes by, in seconds."""
-
-    rollcall: float = 900.0
-    """For all hosts to join."""
-    settle: float = 1.0
-    """For an earlier cause to come in, after a failure."""
-    echo: float = 2.0
-    """The same after one that speaks of another."""
-    straggle: float = 600.0
-    """For the last ranks to end after some have; 0 for ever."""
-    ending: float = 20.0
-    """For all hosts to end their ranks and report, after the verdict."""
 
 
 class Coordinator:

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 
 from muster.channel.admission import Caller
 from muster.channel.agreement import HostFacts
-from muster.channel.coordinator import Coordinator, Phase
+from muster.channel.coordinator import Coordinator
 from muster.channel.names import Addresses, Resolver, normalised
 from muster.channel.peer import Alone
+from muster.channel.phases import Phase
 from muster.channel.rollcall import UNKNOWN, RollCall
 from muster.channel.roster import SILENT
 from muster.channel.session import ClosedError, Session

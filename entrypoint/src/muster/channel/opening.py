@@ -6,9 +6,10 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from muster.channel.coordinator import Coordinator, Limits
+from muster.channel.coordinator import Coordinator
 from muster.channel.meeting import Meeting
 from muster.channel.peer import Alone, Peer
+from muster.channel.phases import Limits
 from muster.settings import Settings
 from muster.signals import Inbox
 

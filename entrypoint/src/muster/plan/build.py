@@ -47,20 +47,15 @@ def make_plan(
         LaunchError: the port on which the ranks meet can't be used.
     """
     remarks = review(job.reserved, inherited)
-    topology = make_topology(job, settings, facts.nprocs)
     world = make_groups(job).world
     outside = job.current_host not in world
+    topology = make_topology(job, settings, facts.nprocs)
     if outside:
         chosen = Choice("plain", topology.nproc_source, None)
     else:
         chosen = _choose_launcher(job, code, settings)
     name, launcher = str(chosen.value), BUILT[str(chosen.value)]
-    if launcher.meets:
-        _refuse_port_trouble(job, facts)
-    else:
-        topology = dataclasses.replace(topology, nproc=1, nproc_source="launcher plain", nprocs=())
-    _refuse_more_than_gpus(topology, job, settings)
-    _refuse_exec_of_several(name, launcher, topology, settings)
+    topology = _fitting(topology, name, job, settings, facts)
     start = Start(
         topology=topology,
         facts=facts,
@@ -71,14 +66,10 @@ def make_plan(
         inherited=inherited,
     )
     arguments = argv.MODES[settings.args_mode](job.hyperparameters) + job.program_args
-    with_smddp, about_smddp = (
-        smddp.decide(job, settings, start) if name == "mpirun" else (False, ())
-    )
-    script = (smddp.wrapper(start) if with_smddp else ()) + code.command + arguments
+    extras = smddp.extras(job, settings, start) if name == "mpirun" else smddp.Extras()
+    script = extras.wrapper + code.command + arguments
     told = launcher.from_one_host and not settings.exec_only
-    env = environment.launcher_env(job, topology, inherited) | launcher.env(start)
-    env |= smddp.environment(job, start) if with_smddp else {}
-    env |= {"MUSTER_BACKEND": "nccl"} if about_smddp and not with_smddp else {}
+    env = environment.launcher_env(job, topology, inherited) | launcher.env(start) | extras.env
     direct = environment.no_proxy(job, inherited) if settings.extend_no_proxy else {}
     meeting_point = (start.master_addr, facts.master_port)
     return Plan(
@@ -107,7 +98,7 @@ def make_plan(
             *shared_names(job),
             *code.notes,
             *remarks,
-            *about_smddp,
+            *extras.notes,
             chosen.conflict or f"launcher {name} ({chosen.source})",
             *_about_the_host(job, topology, env, start.options.variables),
             *(["NO_PROXY extended by the job's hosts"] if direct else []),
@@ -130,6 +121,18 @@ def _another_port(settings: Settings, facts: Facts) -> tuple[str, ...]:
     if facts.master_port == settings.master_port:
         return ()
     return (f"port {settings.master_port} is taken: the ranks meet at another one",)
+
+
+def _fitting(topology: Topology, name: str, job: Job, settings: Settings, facts: Facts) -> Topology:
+    """The topology as the launcher has it. Raises PlanError and LaunchError where it can't work here."""
+    launcher = BUILT[name]
+    if launcher.meets:
+        _refuse_port_trouble(job, facts)
+    else:
+        topology = dataclasses.replace(topology, nproc=1, nproc_source="launcher plain", nprocs=())
+    _refuse_more_than_gpus(topology, job, settings)
+    _refuse_exec_of_several(name, launcher, topology, settings)
+    return topology
 
 
 def _refuse_port_trouble(job: Job, facts: Facts) -> None:

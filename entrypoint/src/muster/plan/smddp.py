@@ -7,6 +7,8 @@ and says before any rank begins where it can't work.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 from muster.errors import PlanError
 from muster.model import Job
 from muster.plan.start import Start
@@ -43,38 +45,45 @@ def refusal(job: Job, start: Start) -> str:
     return ""
 
 
-def decide(job: Job, settings: Settings, start: Start) -> tuple[bool, tuple[str, ...]]:
-    """Whether the ranks use the library, and what is to be said about it.
+@dataclass(frozen=True)
+class Extras:
+    """What a job that asks for the library gets beside mpirun."""
+
+    wrapper: tuple[str, ...] = ()
+    """In front of the script's command; empty where the library brings none."""
+    env: dict[str, str] = field(default_factory=dict)
+    """Variables of every host."""
+    notes: tuple[str, ...] = ()
+
+
+def extras(job: Job, settings: Settings, start: Start) -> Extras:
+    """What the ranks get for the library; nothing where the job does not ask for it.
 
     Raises:
         PlanError: the job wants it, it can't work here, and no fallback is allowed.
     """
     if not asked(job):
-        return False, ()
+        return Extras()
     why = refusal(job, start)
     if why and settings.smddp_fallback is None:
         raise PlanError(
             f"the job asks for SageMaker's data parallel library: {why}", _MATRIX + _FALLBACK
         )
     if why:
-        return False, (f"smddp: {why}; MUSTER_BACKEND=nccl instead (MUSTER_SMDDP_FALLBACK)",)
-    if len(start.topology.hosts) == 1:
-        return True, ("WARNING: smddp on one host: it is made for two and more, NCCL is as good",)
-    return True, ()
+        note = f"smddp: {why}; MUSTER_BACKEND=nccl instead (MUSTER_SMDDP_FALLBACK)"
+        return Extras(env={"MUSTER_BACKEND": "nccl"}, notes=(note,))
+    wrapper = (start.facts.smddprun,) if start.facts.smddprun else ()
+    alone = len(start.topology.hosts) == 1
+    notes = ("WARNING: smddp on one host: it is made for two and more, NCCL is as good",)
+    return Extras(wrapper, _environment(job, start, alone=alone), notes if alone else ())
 
 
-def environment(job: Job, start: Start) -> dict[str, str]:
-    """The library's variables, on every host; what the user has set stays."""
-    single = len(start.topology.hosts) == 1
+def _environment(job: Job, start: Start, *, alone: bool) -> dict[str, str]:
+    """The library's variables; what the user has set stays."""
     wanted = {
-        "SMDATAPARALLEL_USE_SINGLENODE" if single else "SMDATAPARALLEL_USE_HOMOGENEOUS": "1",
+        "SMDATAPARALLEL_USE_SINGLENODE" if alone else "SMDATAPARALLEL_USE_HOMOGENEOUS": "1",
         "SMDATAPARALLEL_SERVER_ADDR": start.master_addr,
         "SMDATAPARALLEL_SERVER_PORT": _PORT,
         "SAGEMAKER_INSTANCE_TYPE": job.instance_type,
     }
     return {name: value for name, value in wanted.items() if name not in start.inherited}
-
-
-def wrapper(start: Start) -> tuple[str, ...]:
-    """What stands in front of the script's command; nothing where the library brings no wrapper."""
-    return (start.facts.smddprun,) if start.facts.smddprun else ()

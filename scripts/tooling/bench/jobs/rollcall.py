@@ -15,12 +15,13 @@ import sys
 import time
 
 from muster.channel.agreement import HostFacts
-from muster.channel.coordinator import Coordinator, Limits
+from muster.channel.coordinator import Coordinator
 from muster.channel.key import job_key
 from muster.channel.leader import Leader, Rules, listen
 from muster.channel.member import Member, Route
 from muster.channel.names import Resolver
 from muster.channel.peer import Peer
+from muster.channel.phases import Limits
 
 BEAT_S, SILENCE_S = 2.0, 10.0
 LIMIT_S = 120.0
