@@ -13,7 +13,7 @@ from muster.code import locate
 from muster.contract import read_contract
 from muster.errors import ContractError, MusterError
 from muster.model import Job, Plan, to_json
-from muster.plan import look_up_facts, make_plan, review
+from muster.plan import handed_on, look_up_facts, make_plan, review
 from muster.settings import read_settings
 
 
@@ -32,6 +32,7 @@ def show_plan(words: Sequence[str], env: Mapping[str, str]) -> int:
         job = _as_host(read_contract(settings, env, options.command), options.host)
         mask.learn((item.key, item.text) for item in job.hyperparameters)
         review(job.reserved, env)
+        env = handed_on(env)
         code = locate(job, settings, env)
         plan = make_plan(job, code, settings, look_up_facts(job, settings, env, claim=False), env)
     except MusterError as error:

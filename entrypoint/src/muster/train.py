@@ -26,8 +26,8 @@ from muster.errors import (
 from muster.launch.run import launch, replace_by
 from muster.log import say, sign_as
 from muster.model import Cause, Job, Outcome, Paths, Plan
-from muster.plan import look_up_facts, make_plan, review
-from muster.settings import PRIVATE, TABLE, Settings, read_settings
+from muster.plan import handed_on, look_up_facts, make_plan, review
+from muster.settings import TABLE, Settings, read_settings
 from muster.signals import Inbox
 
 
@@ -110,7 +110,7 @@ class _Run:
         self._enter("plan")
         # A misspelt key explains more than the entry point that it then lacks.
         review(job.reserved, self.env)
-        env = {name: value for name, value in self.env.items() if name not in PRIVATE}
+        env = handed_on(self.env)
         facts = look_up_facts(job, settings, env)
         self._enter("check")
         refuse_missing_gpu(job, settings, env)

@@ -2,10 +2,18 @@ from __future__ import annotations
 
 import pytest
 
-from muster.plan.environment import no_proxy
+from muster.plan.environment import handed_on, no_proxy
 
 TWO = ("algo-1", "algo-2")
 OWN = "algo-1,algo-2,169.254.170.2,169.254.169.254,localhost,127.0.0.1"
+
+
+def test_what_programs_get():
+    """All but the harness's own secret and what another MPI job has left; a user's settings of MPI stay."""
+    kept = {"A": "1", "OMPI_MCA_btl": "tcp", "OMPI_ALLOW_RUN_AS_ROOT": "1", "HOROVOD_TIMELINE": "t"}
+    left = {"OMPI_COMM_WORLD_RANK": "7", "PMIX_RANK": "7", "PMI_RANK": "7", "PRTE_X": "y"}
+    left |= {"HOROVOD_RANK": "7", "OMPI_MCA_ess": "pmi", "OMPI_MCA_orte_hnp_uri": "tcp://x"}
+    assert handed_on({**kept, **left, "MUSTER_JOB_SECRET": "s"}) == kept
 
 
 def test_without_a_proxy_nothing_is_set(make_job):

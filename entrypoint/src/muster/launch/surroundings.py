@@ -78,6 +78,9 @@ class Surroundings:
             kept = plan.kept if plan.kept is not None else self._inherited
             env |= {name: self._inherited[name] for name in self._inherited if name not in kept}
             env["PATH"] = self._inherited.get("PATH", os.defpath)
+            # mpirun puts its own folder in front, often /usr/lib: other versions of the user's libraries.
+            if path := self._inherited.get("LD_LIBRARY_PATH"):
+                env["LD_LIBRARY_PATH"] = path
         if plan.hostfile:
             env |= {_HOSTFILE: self._write("hostfile", plan.hostfile)}
             env |= {protocol.RSH_VARIABLE: os.path.join(self._folder, "rsh.sock")}

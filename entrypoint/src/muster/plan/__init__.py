@@ -9,7 +9,8 @@ build.py        all of it together
 """
 
 from muster.plan.build import make_plan
+from muster.plan.environment import handed_on
 from muster.plan.facts import Facts, look_up_facts
 from muster.plan.reserved import review
 
-__all__ = ["Facts", "look_up_facts", "make_plan", "review"]
+__all__ = ["Facts", "handed_on", "look_up_facts", "make_plan", "review"]

@@ -8,10 +8,35 @@ from collections.abc import Mapping, Sequence
 from muster.contract.exports import sm_exports
 from muster.model import Code, Job
 from muster.plan.topology import Topology
+from muster.settings import PRIVATE
 
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy")
 _AWS = ("169.254.170.2", "169.254.169.254", "localhost", "127.0.0.1")
 """The credentials of a container and of an instance; this host."""
+_OF_MPI = ("OMPI_", "PMIX_", "PMI_", "PRTE_")
+_CHOSEN = ("OMPI_MCA_", "PMIX_MCA_", "PRTE_MCA_", "OMPI_ALLOW_", "PRTE_ALLOW_")
+"""Of these, what a user may set."""
+_OF_A_RANK = (
+    *(f"HOROVOD_{word}" for word in ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE", "CROSS_RANK")),
+    *(f"OMPI_MCA_{word}" for word in ("ess", "pmix", "initial_wdir", "orte_ess", "orte_launch")),
+    *(f"OMPI_MCA_orte_{word}" for word in ("hnp_uri", "local_daemon_uri", "jobid", "app_num")),
+)
+"""What mpirun and horovodrun set for a rank beside them."""
+
+
+def handed_on(env: Mapping[str, str]) -> dict[str, str]:
+    """The container's environment as the job's programs get it.
+
+    Without what is the harness's own, and without what an MPI job around it has left, as in a shell that mpirun
+    has started: a rank would take itself for one of that job, and MPI would look for its daemons.
+    """
+    return {
+        name: value
+        for name, value in env.items()
+        if name not in PRIVATE
+        and not name.startswith(_OF_A_RANK)
+        and (name.startswith(_CHOSEN) or not name.startswith(_OF_MPI))
+    }
 
 
 def launcher_env(job: Job, topology: Topology, inherited: Mapping[str, str]) -> dict[str, str]:
