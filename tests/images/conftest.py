@@ -75,8 +75,13 @@ def bake_args(root, plain_environment) -> Callable[[str], dict[str, str]]:
             check=True,
         )
         plan = json.loads(done.stdout)["target"]
-        venv = plan[target]["contexts"]["venv"].removeprefix("target:")
-        return {**plan[venv]["args"], **plan[target]["args"]}
+        contexts = [name.removeprefix("target:") for name in plan[target]["contexts"].values()]
+        below = [
+            plan[name]["args"] for name in contexts if name.startswith(("venv-", "torch-", "mpi-"))
+        ]
+        return {
+            name: value for args in (*below, plan[target]["args"]) for name, value in args.items()
+        }
 
     return args
 
