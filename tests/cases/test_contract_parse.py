@@ -215,10 +215,6 @@ def test_case_005_the_interface_that_leads_to_the_others(tmp_path, code):
         tmp_path, code(THROUGH), "train.py", hosts=2, environment={"MUSTER_LAUNCHER": "plain"}
     )
     with Cluster(job) as cluster:
-        for host in cluster.hosts:
-            path = host.folder / "input" / "config" / "resourceconfig.json"
-            config = json.loads(path.read_text())
-            path.write_text(json.dumps(config | {"network_interface_name": "ethwe"}))
         cluster.start_on_two_networks()
         for host in cluster.hosts:
             assert host.wait() == 0, host.output

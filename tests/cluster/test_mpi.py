@@ -19,15 +19,15 @@ def mpi_job(*args, **values) -> Job:
     return make_job(MPI_IMAGE, *args, **values)
 
 
-@pytest.mark.parametrize("hosts", [2, 3] if FULL else [3])
-def test_digits_under_mpirun(hosts, tmp_path, digits, root):
+@pytest.mark.parametrize(("hosts", "major"), [(2, 4), (3, 4), (2, 5)] if FULL else [(3, 4)])
+def test_digits_under_mpirun(hosts, major, open_mpi_5, tmp_path, digits, root):
     """The example trains as under torchrun: the ranks meet by torch.distributed's own variables."""
     job = Job(
         tmp_path,
         root / "examples",
         "digits_ddp.py",
         hosts,
-        image=MPI_IMAGE,
+        image=open_mpi_5 if major == 5 else MPI_IMAGE,
         channels={"training": digits},
         hyperparameters={"sagemaker_mpi_enabled": "true", "epochs": "8"},
         environment={"OMP_NUM_THREADS": "1"},

@@ -125,8 +125,12 @@ class Cluster:
             host.container = docker(*words).stdout.strip()
 
     def start_on_two_networks(self, other: str = "bridge") -> None:
-        """Starts all hosts on another network as well, by default Docker's own, which then has the default route."""
+        """Starts all hosts on another network as well, by default Docker's own, which then has the default route.
+
+        Which of them is eth0 is Docker's choice: the contract names an interface that is not there.
+        """
         for host in self.hosts:
+            host.rewrite("resourceconfig", network_interface_name="ethwe")
             words = ["create", "--network", other, *self._options(host)]
             host.container = docker(*words).stdout.strip()
             docker("network", "connect", "--alias", host.name, self.network, host.container)
