@@ -64,9 +64,11 @@ def main() -> None:
     """Train, test, save."""
     args = parse_args()
     parts = load_digits(find_data(args.data), args.seed)
-    dist.init_process_group(BACKEND)  # smddp: no second backend and no new_group beside it
+    gpu = torch.cuda.is_available()
+    # smddp: no second backend and no new_group beside it. Its stand-in NCCL needs GPUs; a CPU host has gloo.
+    dist.init_process_group("gloo" if BACKEND == "nccl" and not gpu else BACKEND)
     device = torch.device("cpu")
-    if torch.cuda.is_available():
+    if gpu:
         device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))  # one GPU a process
         torch.cuda.set_device(device)
     torch.manual_seed(args.seed)

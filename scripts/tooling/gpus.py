@@ -23,6 +23,7 @@ the same number before the point.
 """
 NOTES = """
 V100 hosts (ml.p3) need `gpu-cu126`, as CUDA 13 has dropped them; its PyTorch is the newest one that PyPI has for CUDA 12.6.
+`muster/horovod:gpu` is for the instances of `gpu`; there is none for ml.p3.
 `/opt/muster/manifest.json` in an image says what it holds. ml.g5g and ml.p6e-gb200 have ARM processors, for which there
 is no image. No image has run on these instances yet: the table is what PyTorch and NVIDIA say.
 """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-from engine import IMAGE, docker
+from engine import HOROVOD_IMAGE, IMAGE, MPI_IMAGE, docker
 
 pytestmark = pytest.mark.docker
 
@@ -40,6 +41,27 @@ def start(tmp_path):
         if process.poll() is None:
             process.terminate()
             process.communicate(timeout=60)
+
+
+@pytest.mark.parametrize(
+    ("image", "example", "launcher"),
+    [
+        (HOROVOD_IMAGE, "digits_horovod.py", "horovodrun"),
+        (MPI_IMAGE, "digits_ddp.py", "mpirun"),
+    ],
+)
+def test_the_commands_of_the_other_images(image, example, launcher, root, digits, tmp_path):
+    """As images/*/README.md have them: the image chooses the launcher, and two containers train."""
+    options = ("--backend", "docker", "--image", image, "--hosts", "2", "--nproc", "1")
+    data = ("--channel", f"training={digits}", "--", "--epochs", "3")
+    words = [sys.executable, "-m", "muster", "local", root / "examples" / example, *options, *data]
+    env = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        words, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=150, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "test_accuracy=0." in done.stdout
+    assert f"launcher {launcher} (the default)" in done.stdout + done.stderr
 
 
 def job_of(folder: Path) -> str:

@@ -147,17 +147,29 @@ def test_who_chooses_the_launcher(plan, env: Any, reserved: Any, launcher: str, 
 @pytest.mark.parametrize(
     ("env", "reserved", "message"),
     [
-        ({"MUSTER_DEFAULT_LAUNCHER": "direct"}, {}, "launcher direct .* is not in this version"),
+        ({"MUSTER_DEFAULT_LAUNCHER": "direct"}, {}, "unknown launcher 'direct'"),
         ({"MUSTER_LAUNCHER": "torchrum"}, {}, r"unknown launcher 'torchrum' \(MUSTER_LAUNCHER\)"),
         ({"MUSTER_LAUNCHER": "TORCHRUN"}, {}, "unknown launcher 'TORCHRUN'"),
     ],
 )
 def test_launchers_that_are_refused(plan, env: Any, reserved: Any, message: str):
-    """A launcher of a later version and one that never was are told apart; both list what is."""
+    """With who asked for it, and those that there are."""
     with pytest.raises(PlanError, match=message) as error:
         plan(reserved, env)
     for word in ("torchrun", "plain", "MUSTER_LAUNCHER"):
         assert word in error.value.remedy
+
+
+@pytest.mark.parametrize("launcher", ["torchrun", "horovodrun", "cluster"])
+def test_options_of_mpirun_under_another_launcher(plan, launcher: str):
+    """They are nobody's: that is told, and nothing of them is set."""
+    facts = Facts("/venv/torchrun", SHIM, 7777, horovodrun="/venv/horovodrun")
+    env = {"MUSTER_LAUNCHER": launcher, "MUSTER_MPI_OPTIONS": "-x NCCL_DEBUG=INFO"}
+    made = plan(env=env, facts=facts)
+    assert "NCCL_DEBUG" not in made.env
+    note = f"MUSTER_MPI_OPTIONS is not used: it is for mpirun, and the launcher is {launcher}"
+    assert note in made.notes
+    assert not any("set by mpirun's options" in note for note in made.notes)
 
 
 @pytest.mark.parametrize("entry", ["run.sh", "start"])

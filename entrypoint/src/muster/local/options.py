@@ -97,7 +97,10 @@ def _parser() -> argparse.ArgumentParser:
         metavar="FOLDER",
         help="where results go (default muster-out)",
     )
-    parser.add_argument("--launcher", help="torchrun (default) or plain")
+    parser.add_argument(
+        "--launcher",
+        help="torchrun, mpirun, horovodrun, cluster or plain (default: the image's, or torchrun)",
+    )
     _add_backend(parser)
     return parser
 

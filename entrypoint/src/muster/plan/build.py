@@ -19,7 +19,7 @@ from muster.plan.mpi_options import MpiOptions, read_options
 from muster.plan.reserved import review
 from muster.plan.start import Start
 from muster.plan.topology import Topology, make_topology
-from muster.settings import LAUNCHERS, Settings
+from muster.settings import Settings
 
 _DOCKERS_SHM = 64 * 2**20
 
@@ -42,7 +42,7 @@ def make_plan(
     """What this host will run. `inherited` is the container's environment.
 
     Raises:
-        PlanError: the launcher is unknown or not in this version, or can't be used here, or a
+        PlanError: the launcher is unknown or can't be used here, or a
             reserved hyperparameter asks for what can't be done.
         LaunchError: the port on which the ranks meet can't be used.
     """
@@ -61,7 +61,7 @@ def make_plan(
         facts=facts,
         master_addr=_master_addr(world, settings),
         addresses=settings.addresses,
-        options=_mpi_options(job, settings, inherited),
+        options=_mpi_options(job, settings, inherited) if name == "mpirun" else MpiOptions(),
         controller=settings.horovod_controller,
         inherited=inherited,
     )
@@ -100,6 +100,7 @@ def make_plan(
             *remarks,
             *extras.notes,
             chosen.conflict or f"launcher {name} ({chosen.source})",
+            *_unused_options(job, settings, name),
             *_about_the_host(job, topology, env, start.options.variables),
             *(["NO_PROXY extended by the job's hosts"] if direct else []),
             *_another_port(settings, facts),
@@ -108,13 +109,25 @@ def make_plan(
 
 
 def _mpi_options(job: Job, settings: Settings, inherited: Mapping[str, str]) -> MpiOptions:
-    """What the user adds to mpirun: MUSTER_MPI_OPTIONS, else what the SDK has sent."""
+    """What the user adds to mpirun. Raises PlanError where it can't be taken."""
+    text, source = _options_text(job, settings)
+    return read_options(text, source, inherited) if text else MpiOptions()
+
+
+def _options_text(job: Job, settings: Settings) -> tuple[str, str]:
+    """What the user adds to mpirun, and where: MUSTER_MPI_OPTIONS, else what the SDK has sent."""
     if settings.mpi_options is not None:
-        return read_options(settings.mpi_options, "MUSTER_MPI_OPTIONS", inherited)
-    for key in _OPTIONS_BY_SDK:
-        if text := job.reserved.get(key):
-            return read_options(text, key, inherited)
-    return MpiOptions()
+        return settings.mpi_options, "MUSTER_MPI_OPTIONS"
+    return next(
+        ((job.reserved[key], key) for key in _OPTIONS_BY_SDK if job.reserved.get(key)), ("", "")
+    )
+
+
+def _unused_options(job: Job, settings: Settings, name: str) -> tuple[str, ...]:
+    text, source = _options_text(job, settings)
+    if not text or name in ("mpirun", "plain"):
+        return ()
+    return (f"{source} is not used: it is for mpirun, and the launcher is {name}",)
 
 
 def _another_port(settings: Settings, facts: Facts) -> tuple[str, ...]:
@@ -201,7 +214,7 @@ def _choose_launcher(job: Job, code: Code, settings: Settings) -> Choice[str]:
     """The launcher that is asked for: by the job, else by the entry point's kind, else the image.
 
     Raises:
-        PlanError: it is none, or not in this version.
+        PlanError: it is none.
     """
     asked = [
         (launcher, key)
@@ -217,12 +230,8 @@ def _choose_launcher(job: Job, code: Code, settings: Settings) -> Choice[str]:
         chosen = Choice(settings.default_launcher, "the default", None)
     if chosen.value in BUILT:
         return chosen
-    remedy = f"has {' and '.join(BUILT)}: set MUSTER_LAUNCHER to one of them."
-    if chosen.value in LAUNCHERS:
-        what = f"launcher {chosen.value} ({chosen.source}) is not in this version"
-        raise PlanError(what, f"It {remedy}")
     what = f"unknown launcher {chosen.value!r} ({chosen.source})"
-    raise PlanError(what, f"This version {remedy}")
+    raise PlanError(what, f"Set MUSTER_LAUNCHER to one of {', '.join(BUILT)}.")
 
 
 def _master_addr(world: tuple[str, ...], settings: Settings) -> str:

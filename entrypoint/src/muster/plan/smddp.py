@@ -1,8 +1,8 @@
 """SageMaker's data parallel library: mpirun with the variables and the wrapper that it wants. Pure.
 
 The library is a backend of torch.distributed that AWS builds for some instances and some torch
-(images.md 1.7, contract.md 4.3). muster brings none of it; it starts ranks as the library expects,
-and says before any rank begins where it can't work.
+(https://docs.aws.amazon.com/sagemaker/latest/dg/distributed-data-parallel-support.html). muster brings none of
+it; it starts ranks as the library expects, and says before any rank begins where it can't work.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from muster.variables import Setting, one_of, port, positive, switch
 
-LAUNCHERS = ("torchrun", "mpirun", "horovodrun", "direct", "cluster", "plain")
-"""Every launcher by the name a user types; plan/ says which of them this version has."""
+LAUNCHERS = ("torchrun", "mpirun", "horovodrun", "cluster", "plain")
+"""Every launcher by the name a user types."""
 
 
 ARGS_MODES = ("plain", "toolkit", "flags", "equals", "none")
@@ -57,7 +57,7 @@ JOB: dict[str, Setting] = {
         str,
         None,
         "options of mpirun",
-        "More options for mpirun. Win over sagemaker_mpi_custom_mpi_options.",
+        "Options for mpirun, in the place of sagemaker_mpi_custom_mpi_options.",
     ),
     "smddp_fallback": Setting(
         "MUSTER_SMDDP_FALLBACK",
