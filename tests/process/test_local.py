@@ -81,7 +81,7 @@ def test_brackets_in_a_reason_are_text(local):
         (("--channel", "training"), 2, "is not NAME=VALUE"),
         (("--steps", "3"), 2, "what is for the script goes behind --"),
         (("--channel", "training=absent"), 70, "the folder absent does not exist"),
-        (("--launcher", "direct"), 73, "launcher direct (MUSTER_LAUNCHER) is not in this version"),
+        (("--launcher", "direct"), 73, "unknown launcher 'direct' (MUSTER_LAUNCHER)"),
     ],
 )
 def test_a_wrong_command_line_says_what_is_wrong(options, status, text, local):
