@@ -76,9 +76,6 @@ def _wrong_job(case: str, folder, code) -> Job:
         "unknown-launcher": Job(
             folder, code=right, program="train.py", environment={"MUSTER_LAUNCHER": "tochrun"}
         ),
-        "not-in-this-version": Job(
-            folder, code=right, program="train.py", environment={"MUSTER_LAUNCHER": "direct"}
-        ),
         "bad-setting": Job(
             folder, code=right, program="train.py", environment={"MUSTER_NPROC": "two"}
         ),
@@ -102,7 +99,6 @@ def _wrong_job(case: str, folder, code) -> Job:
             "/opt/ml/input/config/hyperparameters.json is not JSON",
         ),
         ("unknown-launcher", 73, "plan", "unknown launcher 'tochrun' (MUSTER_LAUNCHER)"),
-        ("not-in-this-version", 73, "plan", "launcher direct (MUSTER_LAUNCHER) is not in this"),
         ("bad-setting", 70, "contract", "MUSTER_NPROC='two' can't be read"),
         ("s3", 71, "code", "code from s3:// is not supported by this version"),
     ],
