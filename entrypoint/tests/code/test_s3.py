@@ -210,6 +210,14 @@ def test_no_way_to_s3(fetch, monkeypatch: pytest.MonkeyPatch):
     assert "gateway endpoint" in error.value.remedy
 
 
+@pytest.mark.usefixtures("proxy")
+def test_a_file_that_can_not_be_written(tmp_path: Path):
+    """No such folder, a full disk: told with the path."""
+    address = s3.parse("s3://jobs/one/sourcedir.tar.gz")
+    with pytest.raises(CodeError, match=r"can't be written to .*/none/a: No such file"):
+        s3.fetch(address, "us-east-1", str(tmp_path / "none" / "a"))
+
+
 @pytest.mark.parametrize(
     ("address", "bucket", "key"),
     [

@@ -180,6 +180,15 @@ def test_a_full_disk(tmp_path: Path, target: str, monkeypatch: pytest.MonkeyPatc
     assert leftovers(target) == []
 
 
+def test_a_place_that_is_not_there(tmp_path: Path):
+    """No parent to unpack into: told as the archive's trouble, not as ours."""
+    archive = pack(tmp_path / "a.tar.gz", member("x", b"1"))
+    with pytest.raises(CodeError, match=r"can't be unpacked to .*: No such file"):
+        unpack(archive, str(tmp_path / "none" / "code"))
+    with pytest.raises(CodeError, match=r"can't be unpacked to .*: No such file"):
+        unpack(str(tmp_path / "none.tar.gz"), str(tmp_path / "code"))
+
+
 NAMES = st.lists(st.sampled_from(["a", "b", "..", ".", "", "c d", "\x01"]), max_size=4).map(
     "/".join
 )

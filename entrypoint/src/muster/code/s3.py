@@ -87,6 +87,11 @@ def fetch(address: Address, region: str, path: str) -> None:
         raise CodeError(what, "The connection broke again and again.") from None
     except BotoCoreError as error:
         raise _not_asked(address, error) from None
+    except OSError as error:
+        what = f"{address} can't be written to {path}: {error.strerror or error}"
+        raise CodeError(
+            what, "A larger volume (volume_size), or a folder that is writable."
+        ) from None
 
 
 class _Progress:

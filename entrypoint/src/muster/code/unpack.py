@@ -53,9 +53,9 @@ def unpack(archive: str, target: str) -> str:
         CodeError: the archive is broken, cut off, of another kind, or has a member that would reach outside;
             the disk is full. Nothing is left of it then.
     """
-    parent = os.path.dirname(target)
-    partial = tempfile.mkdtemp(prefix=".muster-unpack-", dir=parent)
+    partial = ""
     try:
+        partial = tempfile.mkdtemp(prefix=".muster-unpack-", dir=os.path.dirname(target))
         with _opened(archive) as members:
             _Tree(archive, partial).fill(members)
         os.chmod(partial, 0o755)  # noqa: S103  (ranks may run as another user)
