@@ -31,6 +31,7 @@ variable "PINS" {
     numpy        = "2.4.6"
     boto3        = "1.44.8"
     nvidia_ml_py = "13.615.71"
+    pyyaml       = "6.0.4"
     hatchling    = "1.33.0"
     efa          = "1.50.0"
     horovod      = "0.28.1"
@@ -169,6 +170,7 @@ target "_base" {
     PIP_VERSION          = PINS.pip
     BOTO3_VERSION        = PINS.boto3
     NVIDIA_ML_PY_VERSION = PINS.nvidia_ml_py
+    PYYAML_VERSION       = PINS.pyyaml
     HATCHLING_VERSION    = PINS.hatchling
     APT_PACKAGES         = MUSTER_APT_PACKAGES
   }

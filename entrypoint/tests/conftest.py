@@ -121,6 +121,7 @@ def make_job() -> Callable[..., Job]:
             "program_source": "SAGEMAKER_PROGRAM",
             "program_args": (),
             "submit_directory": None,
+            "submit_source": "hyperparameter sagemaker_submit_directory",
             "resource_config": {},
             "input_data_config": {},
             "machine": Machine(cpus=8, gpus=gpus, interfaces=("eth0", "lo")),

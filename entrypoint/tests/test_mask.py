@@ -163,3 +163,9 @@ def test_masking_can_be_switched_off():
     finally:
         mask.switch(on=True)
     assert "hunter2" not in mask.mask_argv(["--hf_token", "hunter2"])
+
+
+def test_a_shells_folder_is_no_password():
+    """PWD and OLDPWD are folders, as a path in an error is; other names with pwd are secrets."""
+    assert not any(mask.is_secret(name) for name in ("PWD", "OLDPWD"))
+    assert all(mask.is_secret(name) for name in ("pwd", "DB_PWD", "db-pwd"))

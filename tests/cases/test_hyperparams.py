@@ -158,3 +158,40 @@ def test_case_022_an_option_that_the_script_does_not_know(contract):
     ended = contract.run()
     assert ended.status == 2
     assert "unrecognized arguments: --model_dir s3://x" in ended.failure.splitlines()[0]
+
+
+def test_case_021_more_than_the_limits(contract):
+    """A configuration file holds what 2,500 characters don't; the job's own values win, and a variable that
+    grows too long for a process is a file."""
+    labels = [f"label number {number}" for number in range(10_000)]
+    contract.script(json.dumps({"labels": labels, "lr": 0.5}), name="conf.json")
+    contract.script(
+        """
+        import json, os
+        read = {n: json.load(open(os.environ[n + "_FILE"])) for n in ("SM_HPS", "SM_HP_LABELS")}
+        json.dump({"env": {**read, "lr": os.environ["SM_HP_LR"]}}, open(os.environ["SM_MODEL_DIR"] + "/answer.json", "w"))
+        """
+    )
+    contract.hyperparameters(muster_config="conf.json", lr="0.1")
+    ended = contract.run(env={"MUSTER_ARGS": "none"})
+    assert ended.status == 0, ended.log
+    want = {"SM_HPS": {"labels": labels, "lr": 0.1}, "SM_HP_LABELS": labels, "lr": "0.1"}
+    assert ended.env == want
+
+
+def test_case_021_arguments_have_a_limit_too(contract):
+    """An argument that no program can be given is named, with what to do."""
+    contract.script(json.dumps({"labels": "x" * 200_000}), name="conf.json")
+    contract.hyperparameters(muster_config="conf.json")
+    ended = contract.run()
+    assert ended.status != 0
+    assert "labels" in ended.failure
+    assert "MUSTER_ARGS=none" in ended.failure
+
+
+@pytest.mark.parametrize("words", [(), ("train", "train.py")])
+def test_case_023_keys_are_passed_unchanged(contract, words):
+    """An underscore stays one, and a command form gets the hyperparameters too."""
+    contract.hyperparameters(**{"train_batch_size": "64", "eval-batch-size": "32"})
+    ended = contract.run(*words, env={"MUSTER_CODE_DIR": f"{contract.base}/code"})
+    assert ended.argv == ["--eval-batch-size", "32", "--train_batch_size", "64"]

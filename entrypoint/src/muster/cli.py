@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
@@ -45,7 +46,13 @@ def _train(words: list[str]) -> int:
         return _help([])
     from muster.train import train  # noqa: PLC0415  (each command imports what it needs)
 
-    return train(words, with_own_venv(os.environ))
+    status = train(words, with_own_venv(os.environ))
+    if threading.active_count() > 1:
+        # A download that a signal or another host has cut short: Python would wait for its threads.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+    return status
 
 
 def _plan(words: list[str]) -> int:

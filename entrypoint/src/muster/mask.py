@@ -78,6 +78,8 @@ def learn(pairs: Iterable[tuple[str, str]]) -> None:
 
 def is_secret(key: str) -> bool:
     """Whether a value under this name is better not shown: `hf_token`, `wandbApiKey`."""
+    if key in ("PWD", "OLDPWD"):
+        return False  # A shell's folder: on SageMaker the code's.
     words = [word.lower() for word in _BOUNDARY.split(key) if word]
     pairs = list(zip(["", *words], words, strict=False))
     return any(

@@ -150,6 +150,9 @@ class Job:
     program_args: tuple[str, ...]
     """Arguments given on the command line of `muster train`."""
     submit_directory: str | None
+    """Where the code is said to be: a folder, an archive, or an address of one."""
+    submit_source: str
+    """Who said so, for messages."""
     resource_config: Mapping[str, Any]
     input_data_config: Mapping[str, Any]
     machine: Machine
@@ -170,6 +173,8 @@ class Code:
     directory: str
     entry: str
     command: tuple[str, ...]
+    is_python: bool = True
+    """Whether Python runs it: a launcher starts many of it, while a shell script starts ranks itself."""
     notes: tuple[str, ...] = ()
     """What was found odd, one line each."""
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from muster import mask
 from muster.banner import banner
-from muster.code import locate
+from muster.code import Scratch, add_config, locate
 from muster.contract import read_contract
 from muster.errors import ContractError, MusterError
 from muster.model import Job, Plan, to_json
@@ -26,6 +26,7 @@ def show_plan(words: Sequence[str], env: Mapping[str, str]) -> int:
     parser.add_argument("--host", help="of this host of the job; default: the current one")
     parser.add_argument("command", nargs=argparse.REMAINDER, help="as after `muster train`")
     options = parser.parse_args(words)
+    scratch = Scratch(None)  # Whatever is fetched goes again: nothing is run.
     try:
         settings = read_settings(env)
         mask.switch(on=settings.mask)
@@ -33,12 +34,16 @@ def show_plan(words: Sequence[str], env: Mapping[str, str]) -> int:
         mask.learn((item.key, item.text) for item in job.hyperparameters)
         review(job.reserved, env)
         env = handed_on(env)
-        code = locate(job, settings, env)
+        code = locate(job, settings, env, scratch)
+        job = add_config(job, code, settings)
+        mask.learn((item.key, item.text) for item in job.hyperparameters)
         plan = make_plan(job, code, settings, look_up_facts(job, settings, env, claim=False), env)
     except MusterError as error:
         lines = filter(None, [f"muster: {error.what}", error.remedy])
         print(mask.mask_text("\n".join(lines)), file=sys.stderr)
         return error.status
+    finally:
+        scratch.remove()
     if options.json:
         # A plan may be pasted into an issue: it shows no secrets and no environment but ours.
         print(to_json(_without_secrets(plan)))

@@ -13,7 +13,7 @@ from muster.channel.gathering import gather
 from muster.channel.meeting import JobEnded, Meeting
 from muster.channel.opening import open_meeting
 from muster.check import refuse_missing_gpu
-from muster.code import locate
+from muster.code import Scratch, add_config, locate
 from muster.contract import read_contract, read_place
 from muster.errors import (
     SIGNAL_BASE,
@@ -47,6 +47,7 @@ def train(command_line: Sequence[str], env: Mapping[str, str]) -> int:
     if outcome.status and run.hold_s and not outcome.stop_signal:
         say(f"held for {run.hold_s:g} s (MUSTER_HOLD_S): `docker exec` in, or stop the container")
         signals.wait_for_stop(run.hold_s)
+    run.scratch.remove()
     return outcome.status
 
 
@@ -62,6 +63,9 @@ class _Run:
     seconds: dict[str, float] = field(default_factory=dict)
     hold_s: float = 0.0
     started: float = field(default_factory=time.monotonic)
+
+    def __post_init__(self) -> None:
+        self.scratch = Scratch(self.paths.code)
 
     @property
     def paths(self) -> Paths:
@@ -117,7 +121,9 @@ class _Run:
         self._enter("rollcall")
         facts = gather(meeting, job, settings, facts)
         self._enter("code")
-        code = meeting.during(lambda: locate(job, settings, env))
+        code = meeting.during(lambda: locate(job, settings, env, self.scratch))
+        job = self.job = add_config(job, code, settings)
+        mask.learn((item.key, item.text) for item in job.hyperparameters)
         self._enter("plan")
         plan = self.plan = make_plan(job, code, settings, facts, env)
         self._enter("launch")

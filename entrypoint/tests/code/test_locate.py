@@ -1,12 +1,14 @@
+import io
 import os
 import shutil
 import sys
+import tarfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from muster.code import locate
+from muster.code import Scratch, locate
 from muster.errors import CodeError, ContractError
 from muster.model import Paths
 from muster.settings import read_settings
@@ -20,10 +22,12 @@ def find(opt_ml, make_job, tmp_path):
 
     def find_it(env: dict[str, str] | None = None, **changes: Any):
         job = make_job(paths=Paths(str(opt_ml.base)), **changes)
-        return locate(job, read_settings(env or {}), PYTHON)
+        return locate(job, read_settings(env or {}), PYTHON, scratch)
 
     (tmp_path / "baked").mkdir()
-    return find_it
+    scratch = Scratch(f"{opt_ml.base}/code")
+    yield find_it
+    scratch.remove()
 
 
 def python() -> str:
@@ -88,10 +92,12 @@ def test_nothing_else_is_tried_after_the_submit_directory(find, opt_ml, tmp_path
 @pytest.mark.parametrize(
     ("address", "message"),
     [
-        ("s3://bucket/a/sourcedir.tar.gz", "code from s3:// is not supported by this version"),
-        ("https://example.com/a.git", "code from https:// is not supported by this version"),
-        ("/no/such/folder", "the submit directory /no/such/folder does not exist"),
-        ("file:///no/such/folder", "the submit directory /no/such/folder does not exist"),
+        (
+            "https://example.com/a.git",
+            "code from https:// is not supported: https://example.com/a.git",
+        ),
+        ("/no/such/folder", "the submit directory /no/such/folder .* does not exist"),
+        ("file:///no/such/folder", "the submit directory /no/such/folder .* does not exist"),
     ],
 )
 def test_addresses_that_are_refused(find, opt_ml, address: str, message: str):
@@ -101,13 +107,113 @@ def test_addresses_that_are_refused(find, opt_ml, address: str, message: str):
         find(submit_directory=address)
 
 
-@pytest.mark.parametrize("address", ["{}/sourcedir.tar.gz", "file://{}/sourcedir.tar.gz"])
-def test_an_archive_is_refused(find, opt_ml, address: str):
-    """An archive in place of a folder is refused, with what to do instead."""
-    opt_ml.file("sourcedir.tar.gz", "")
-    with pytest.raises(CodeError, match="archive is not supported by this version") as error:
-        find(submit_directory=address.format(opt_ml.base))
-    assert "channel `code`" in error.value.remedy
+@pytest.fixture
+def pack():
+    """Return a function that makes an archive of files, by their names and texts."""
+
+    def pack_it(path: Path, files: dict[str, str], mode: str = "w:gz") -> str:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tarfile.open(path, mode) as archive:
+            for name, text in files.items():
+                member = tarfile.TarInfo(name)
+                member.size = len(text.encode())
+                archive.addfile(member, io.BytesIO(text.encode()))
+        return str(path)
+
+    return pack_it
+
+
+@pytest.mark.parametrize("form", ["{}", "file://{}"])
+@pytest.mark.parametrize(("name", "mode"), [("sourcedir.tar.gz", "w:gz"), ("code.tar", "w")])
+def test_an_archive(find, opt_ml, pack, form: str, name: str, mode: str):
+    """An archive is unpacked to where scripts expect their code, if nothing is there."""
+    path = pack(opt_ml.base / "input/data/code" / name, {"train.py": "x", "util.py": ""}, mode)
+    code = find(submit_directory=form.format(path))
+    assert code.directory == f"{opt_ml.base}/code"
+    assert sorted(os.listdir(code.directory)) == ["train.py", "util.py"]
+    assert code.command == (python(), f"{opt_ml.base}/code/train.py")
+    assert (
+        f"code: {form.format(path)} (hyperparameter sagemaker_submit_directory) is in"
+        in code.notes[0]
+    )
+
+
+def test_an_archive_wins_over_files_of_the_image(find, opt_ml, pack):
+    """It gets a folder of its own, and the log has both: no file of another version is in it."""
+    opt_ml.file("code/helper.py", "old")
+    path = pack(opt_ml.base / "s.tar.gz", {"train.py": "new"})
+    code = find(submit_directory=path)
+    assert os.listdir(code.directory) == ["train.py"]
+    assert not code.directory.startswith(str(opt_ml.base / "code"))
+    (note,) = [note for note in code.notes if "helper.py" in note]
+    assert f"{path} (hyperparameter sagemaker_submit_directory) is used" in note
+    assert f"{opt_ml.base}/code (in the image) holds helper.py, which is not" in note
+
+
+def test_a_temporary_folder_goes_with_the_run(opt_ml, make_job, pack):
+    """What was unpacked outside of /opt/ml is removed; what is in /opt/ml/code stays."""
+    path = pack(opt_ml.base / "s.tar.gz", {"train.py": ""})
+    job = make_job(paths=Paths(str(opt_ml.base)), submit_directory=path)
+    scratch = Scratch(f"{opt_ml.base}/code")
+    first, second = (locate(job, read_settings({}), PYTHON, scratch).directory for _ in range(2))
+    scratch.remove()
+    assert (os.path.isdir(first), os.path.exists(os.path.dirname(second))) == (True, False)
+
+
+def test_a_top_folder_is_entered(find, opt_ml, pack):
+    """An archive of one folder is that folder."""
+    path = pack(opt_ml.base / "s.tar.gz", {"project-1.0/train.py": ""})
+    assert find(submit_directory=path).directory == f"{opt_ml.base}/code/project-1.0"
+
+
+@pytest.mark.parametrize(
+    "names", [["sourcedir.tar.gz"], ["mine.tgz"], ["a.tar", "sourcedir.tar.gz"]]
+)
+def test_a_channel_that_holds_an_archive(find, opt_ml, pack, names: list[str]):
+    """The channel `code` may be the archive itself: the only one, or the SDK's."""
+    for name in names:
+        wanted = name == names[-1]
+        files = {"train.py": ""} if wanted else {"other.py": ""}
+        pack(
+            opt_ml.base / "input/data/code" / name, files, "w" if name.endswith(".tar") else "w:gz"
+        )
+    code = find()
+    assert code.directory == f"{opt_ml.base}/code"
+    assert code.notes == (
+        f"code: {opt_ml.base}/input/data/code (the channel code) is in {code.directory}",
+    )
+
+
+def test_an_archive_beside_the_program_stays_packed(find, opt_ml, pack):
+    """Where the program is, an archive is data."""
+    opt_ml.file("input/data/code/train.py", "")
+    pack(opt_ml.base / "input/data/code/data.tar.gz", {"train.py": ""})
+    assert find().directory == f"{opt_ml.base}/input/data/code"
+    assert not (opt_ml.base / "code").exists()
+
+
+def test_a_broken_archive(find, opt_ml):
+    """It is an error of the code, and nothing of it stays."""
+    path = opt_ml.file("s.tar.gz", "\x1f\x8b")
+    with pytest.raises(CodeError, match=r"s.tar.gz"):
+        find(submit_directory=str(path))
+    assert sorted(os.listdir(opt_ml.base)) == ["s.tar.gz"]
+
+
+def test_the_channel_comes_before_the_variable(find, opt_ml, tmp_path):
+    """The channel is this job's, the variable may be the image's; a hyperparameter is before both."""
+    opt_ml.file("input/data/code/train.py", "")
+    opt_ml.file("../mine/train.py", "")
+    mine = str(tmp_path / "mine")
+    code = find(submit_directory=mine, submit_source="SAGEMAKER_SUBMIT_DIRECTORY")
+    assert code.directory == f"{opt_ml.base}/input/data/code"
+    (note,) = code.notes
+    loser = f"{mine} (SAGEMAKER_SUBMIT_DIRECTORY), which has train.py too"
+    assert note == f"code: {code.directory} (the channel code) wins over {loser}"
+    assert find(submit_directory=mine).directory == mine
+    os.unlink(opt_ml.base / "input/data/code/train.py")
+    code = find(submit_directory=mine, submit_source="SAGEMAKER_SUBMIT_DIRECTORY")
+    assert code.directory == mine
 
 
 @pytest.mark.parametrize("address", ["s3://[", "//[x", "file://[", "s3://[x]/a"])
@@ -190,7 +296,7 @@ def test_no_code_at_all_says_so(find, opt_ml):
 def test_a_folder_is_no_program(find, opt_ml):
     """A folder of the program's name is not the program."""
     (opt_ml.base / "code/train.py").mkdir(parents=True)
-    with pytest.raises(CodeError, match="is a folder"):
+    with pytest.raises(CodeError, match=r"is a folder without __main__\.py"):
         find()
 
 
@@ -198,13 +304,15 @@ def test_a_shell_script_needs_no_python(opt_ml, make_job, tmp_path: Path):
     """An entry point that isn't Python is found on a PATH without Python."""
     path = opt_ml.file("code/run.sh", "#!/bin/sh\n", 0o755)
     job = make_job(paths=Paths(str(opt_ml.base)), program="run.sh")
-    assert locate(job, read_settings({}), {"PATH": str(tmp_path)}).command == (str(path),)
+    code = locate(job, read_settings({}), {"PATH": str(tmp_path)}, Scratch(None))
+    assert (code.command, code.is_python) == ((str(path),), False)
 
 
-def test_a_requirements_file_is_not_passed_over(find, opt_ml):
-    """What this version doesn't install, it names."""
-    opt_ml.file("code/train.py", "")
-    assert find().notes == ()
-    opt_ml.file("code/requirements.txt", "transformers")
-    (note,) = find().notes
-    assert note.startswith("requirements.txt is not installed")
+def test_an_installed_module(find, opt_ml):
+    """A module that is installed needs no code of the job's; one that isn't is missing."""
+    opt_ml.file("code/config.yaml", "")
+    code = find(program="json.tool")
+    assert code.command == (python(), "-m", "json.tool")
+    assert code.directory == f"{opt_ml.base}/code"
+    with pytest.raises(CodeError, match=r"the entry point json\.nothing"):
+        find(program="json.nothing")

@@ -175,7 +175,7 @@ def test_options_of_mpirun_under_another_launcher(plan, launcher: str):
 @pytest.mark.parametrize("entry", ["run.sh", "start"])
 def test_a_script_that_starts_ranks_itself(plan, entry: str):
     """An entry point that is no Python file is run once a host, unless the job names a launcher."""
-    code = Code("/opt/ml/code", entry, (f"/opt/ml/code/{entry}",))
+    code = Code("/opt/ml/code", entry, (f"/opt/ml/code/{entry}",), is_python=False)
     made = plan(code=code, hosts=TWO, gpus=4)
     assert (made.launcher, made.nproc, made.world_size) == ("cluster", 1, 8)
     assert made.argv == (*SHIM, f"/opt/ml/code/{entry}")

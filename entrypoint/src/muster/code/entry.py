@@ -1,12 +1,28 @@
-"""How an entry point is started. Effects: looks at the file's mode and first bytes."""
+"""How an entry point is started. Effects: looks at files; asks Python for a module."""
 
 from __future__ import annotations
 
 import os
 import shutil
+import stat
+import subprocess
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 from muster.errors import CodeError
+
+_ELF = b"\x7fELF"
+_HEAD = 512
+_MAIN = "__main__.py"
+_ASK_S = 60
+_CHMOD = "Name a .py file, a module or a folder with __main__.py; or `chmod +x` the program and give it a #! line."
+
+
+class Entry(NamedTuple):
+    """What starts an entry point."""
+
+    command: tuple[str, ...]
+    is_python: bool
 
 
 def find_python(chosen: str | None, env: Mapping[str, str]) -> str:
@@ -26,27 +42,116 @@ def find_python(chosen: str | None, env: Mapping[str, str]) -> str:
     raise CodeError(what, "Set MUSTER_PYTHON to an interpreter, or put one on PATH.")
 
 
-def command_for(path: str, python: Callable[[], str]) -> tuple[str, ...]:
-    """The argv that starts the file at `path`.
+def find_entry(folder: str, program: str, python: Callable[[], str]) -> Entry | None:
+    """What starts `program` of `folder`; None where there is no such thing in it.
 
-    A .py file runs under what `python` finds, an executable file as itself, and a .sh file
-    without the x bit under its interpreter's default, /bin/sh.
+    In this order: a file of that name; a folder of that name with a __main__.py; the file with .py behind
+    its name; a module of that dotted name. Modules run as `python -m`.
+
+    Args:
+        folder: where the code is.
+        program: as the user names it.
+        python: finds the interpreter, where one is needed.
 
     Raises:
-        CodeError: the file is neither.
+        CodeError: it is there, but nothing can start it.
+    """
+    path = os.path.normpath(os.path.join(folder, program))
+    if _is_file(path):
+        return _entry_of(path, python)
+    if _is_file(os.path.join(path, _MAIN)):
+        return Entry((python(), path), is_python=True)
+    if _is_file(f"{path}.py") and "/" in program:
+        return Entry((python(), f"{path}.py"), is_python=True)
+    if is_dotted(program):
+        inside = os.path.join(folder, *program.split("."))
+        if _is_file(f"{inside}.py") or _is_file(os.path.join(inside, _MAIN)):
+            return Entry((python(), "-m", program), is_python=True)
+    return None
+
+
+def find_installed(program: str, python: Callable[[], str], env: Mapping[str, str]) -> Entry | None:
+    """What starts a module that is installed, as `accelerate.commands.launch`; None where it is none."""
+    if not is_dotted(program) or program.endswith((".py", ".sh")):
+        return None
+    ask = "import sys, importlib.util as u; raise SystemExit(u.find_spec(sys.argv[1]) is None)"
+    argv = [python(), "-c", ask, program]
+    try:
+        asked = subprocess.run(
+            argv, env=dict(env), capture_output=True, timeout=_ASK_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return None if asked.returncode else Entry((argv[0], "-m", program), is_python=True)
+
+
+def is_dotted(program: str) -> bool:
+    """Whether `program` has the form of a module's name. Pure."""
+    return all(part.isidentifier() for part in program.split("."))
+
+
+def _entry_of(path: str, python: Callable[[], str]) -> Entry:
+    """What starts the file at `path`.
+
+    Python runs a .py file, and the kernel a program. A script that has lost its x bit, as S3 keeps none, runs under
+    the interpreter of its #! line, and a .sh file without such a line under /bin/sh.
     """
     if path.endswith(".py"):
-        return (python(), path)
-    if os.access(path, os.X_OK) and _is_program(path):
-        return (path,)
+        return Entry((python(), path), is_python=True)
+    head = _head(path)
+    first = head.partition(b"\n")[0]
+    is_script = first.startswith(b"#!")
+    if first.endswith(b"\r") and (is_script or path.endswith(".sh")):
+        what = f"the entry point {path} has Windows line ends (CRLF), which no shell understands"
+        raise CodeError(what, f"Convert it: sed -i 's/\\r$//' {os.path.basename(path)}")
+    if is_script and (interpreter := _interpreter(path, first)):
+        executable = os.access(path, os.X_OK)
+        return Entry((path,) if executable else (*interpreter, path), is_python=False)
     if path.endswith(".sh"):
-        return ("/bin/sh", path)
-    what = f"the entry point {path} is no .py or .sh file and is not executable"
-    raise CodeError(what, "Name a .py file, or `chmod +x` the program and give it a #! line.")
+        return Entry(("/bin/sh", path), is_python=False)
+    if not head.startswith(_ELF):
+        what = f"the entry point {path} is no .py or .sh file and is not executable"
+        raise CodeError(what, _CHMOD)
+    if not os.access(path, os.X_OK):
+        what = f"the entry point {path} is a program without the x bit"
+        raise CodeError(
+            what, "S3 keeps no file modes: send it in an archive, or start it from a run.sh."
+        )
+    return Entry((path,), is_python=False)
 
 
-def _is_program(path: str) -> bool:
-    # execve takes a script with a #! line or an ELF file; all else fails as "Exec format error".
-    with open(path, "rb") as file:
-        head = file.read(4)
-    return head.startswith(b"#!") or head == b"\x7fELF"
+def _interpreter(path: str, first: bytes) -> tuple[str, ...]:
+    """The words of a #! line, split as the kernel does; empty for a line that names nothing.
+
+    Raises:
+        CodeError: the interpreter is not there: the kernel would say that of the script.
+    """
+    program, _, argument = first[2:].strip().partition(b" ")
+    words = tuple(os.fsdecode(word.strip()) for word in (program, argument) if word.strip())
+    if words and not os.access(words[0], os.X_OK):
+        what = f"the entry point {path} begins with #!{words[0]}, and there is no such program here"
+        raise CodeError(what, "Use #!/bin/sh, #!/bin/bash or #!/usr/bin/env NAME, or install it.")
+    return words
+
+
+def _head(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read(_HEAD)
+    except OSError as error:
+        raise _unreadable(path) from error
+
+
+def _is_file(path: str) -> bool:
+    try:
+        return stat.S_ISREG(os.stat(path).st_mode)
+    except PermissionError as error:
+        # Not the same as a file that isn't there: this one would be found by root.
+        raise _unreadable(path) from error
+    except (OSError, ValueError):
+        return False
+
+
+def _unreadable(path: str) -> CodeError:
+    what = f"the entry point {path} can't be read by user {os.getuid()}"
+    return CodeError(what, "Make its folders readable, or run the container as root.")

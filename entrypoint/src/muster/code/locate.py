@@ -1,96 +1,123 @@
-"""Where the user's code is, and which file is the entry point. Effects: looks at files."""
+"""The user's code as a folder, and the command that starts its entry point. Effects: files, network."""
 
 from __future__ import annotations
 
 import os
-import stat
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from urllib.parse import unquote
 
-from muster.code.entry import command_for, find_python
+from muster.code import s3
+from muster.code.entry import Entry, find_entry, find_installed, find_python
+from muster.code.scratch import Scratch
+from muster.code.sources import Source, find_sources
+from muster.code.unpack import unpack
 from muster.errors import CodeError, ContractError
 from muster.model import Code, Job
 from muster.settings import Settings
 
 _LISTED = 20
+_ARCHIVES = (".tar.gz", ".tgz", ".tar")
+_SENT_BY_SDK = "sourcedir.tar.gz"
 _WAYS = (
     "Name it in one of three ways: the hyperparameter sagemaker_program (an Estimator's "
     "entry_point sends it), the variable SAGEMAKER_PROGRAM, or `muster train SCRIPT`."
 )
 
 
-def locate(job: Job, settings: Settings, env: Mapping[str, str]) -> Code:
+def locate(job: Job, settings: Settings, env: Mapping[str, str], scratch: Scratch) -> Code:
     """The code directory and the entry point's command.
 
-    An explicit submit directory wins over everything that lies in the image; with none
-    given, the first of these that holds the entry point is taken: the channel `code`,
-    MUSTER_CODE_DIR, /opt/ml/code. `muster train SCRIPT` looks from the current folder first.
+    The first place of `find_sources` that holds the entry point; a submit directory that doesn't is an error.
+    An archive is unpacked into a fresh folder, so that nothing of another version is in it.
 
     Raises:
         ContractError: the job names no entry point.
-        CodeError: the entry point or the submit directory does not exist, or its kind
-            of address is not supported.
+        CodeError: the entry point or the submit directory does not exist, or can't be fetched, unpacked or started.
     """
     if not job.program:
         raise ContractError("the job names no entry point", _WAYS)
-    folders = _folders(job, settings)
-    for folder in folders:
-        path = os.path.normpath(os.path.join(folder, job.program))
-        if _is_file(path):
-            command = command_for(path, lambda: find_python(settings.python, env))
-            return Code(folder, job.program, command, _remarks(folder))
+
+    def python() -> str:
+        return find_python(settings.python, env)
+
+    sources = find_sources(job, settings)
+    folders: list[str] = []
+    for source in sources:
+        for folder in _folders_of(source, job, scratch):
+            folders.append(folder)
+            if entry := find_entry(folder, job.program, python):
+                notes = (*_about(source, folder), *_unused(source, sources, folder, job.program))
+                return _code(folder, job, entry, notes)
+        if source.required:
+            break
+    elsewhere = find_installed(job.program, python, env)
+    if elsewhere and not any(source.required for source in sources):
+        return _code(folders[0] if folders else os.getcwd(), job, elsewhere, ())
     raise _missing(job, folders)
 
 
-def _remarks(folder: str) -> tuple[str, ...]:
-    if os.path.exists(os.path.join(folder, "requirements.txt")):
-        return ("requirements.txt is not installed by this version: install it in the image",)
-    return ()
+def _code(folder: str, job: Job, entry: Entry, notes: tuple[str, ...]) -> Code:
+    return Code(folder, str(job.program), entry.command, entry.is_python, notes)
 
 
-def _is_file(path: str) -> bool:
-    try:
-        return stat.S_ISREG(os.stat(path).st_mode)
-    except PermissionError as error:
-        # Not the same as a file that isn't there: this one would be found by root.
-        what = f"the entry point {path} can't be read by user {os.getuid()}"
-        raise CodeError(what, "Make its folders readable, or run the container as root.") from error
-    except (OSError, ValueError):
-        return False
+def _folders_of(source: Source, job: Job, scratch: Scratch) -> Iterator[str]:
+    """The folder that the source is, once it is here; then what the one archive in it holds.
+
+    A channel's data may be the archive itself. It is unpacked only if the entry point isn't beside it.
+    """
+    folder = _as_folder(source, job, scratch)
+    yield folder
+    names = [name for name in sorted(os.listdir(folder)) if name.endswith(_ARCHIVES)]
+    chosen = names[:1] if len(names) == 1 else [name for name in names if name == _SENT_BY_SDK]
+    for name in chosen:
+        yield unpack(os.path.join(folder, name), scratch.folder())
 
 
-def _folders(job: Job, settings: Settings) -> list[str]:
-    if job.submit_directory:
-        return [_submit_folder(job.submit_directory)]
-    folders = [
-        os.path.join(job.paths.data, "code"),
-        settings.code_dir or "",
-        job.paths.code,
-    ]
-    if job.program_source == "the command line":
-        folders.insert(0, os.getcwd())
-    return [folder for folder in folders if folder and os.path.isdir(folder)]
-
-
-def _submit_folder(address: str) -> str:
-    scheme, is_url, rest = address.partition("://")
+def _as_folder(source: Source, job: Job, scratch: Scratch) -> str:
+    scheme, is_url, rest = source.address.partition("://")
+    if is_url and scheme.lower() == "s3":
+        archive = os.path.join(scratch.temporary(), _SENT_BY_SDK)
+        s3.fetch(s3.parse(source.address), job.region, archive)
+        folder = unpack(archive, scratch.folder())
+        os.unlink(archive)
+        return folder
     if is_url and scheme != "file":
-        what = f"code from {scheme}:// is not supported by this version ({address})"
-        raise CodeError(what, "Send the code as the channel `code`, or put it into the image.")
+        what = f"code from {scheme}:// is not supported: {source}"
+        raise CodeError(what, "It can be an archive on S3, the channel `code`, or in the image.")
     # SDK v2 writes file:///path. In a plain path nothing is an escape.
-    folder = "/" + unquote(rest).partition("/")[2] if is_url else address
-    if os.path.isfile(folder):
-        what = f"code as an archive is not supported by this version ({folder})"
-        raise CodeError(what, "Unpack it into the channel `code`, or put it into the image.")
-    if not os.path.isdir(folder):
-        raise CodeError(f"the submit directory {folder} does not exist")
-    return folder
+    path = "/" + unquote(rest).partition("/")[2] if is_url else source.address
+    if os.path.isdir(path):
+        return path
+    if os.path.isfile(path):
+        return unpack(path, scratch.folder())
+    raise CodeError(f"the submit directory {path} ({source.said_by}) does not exist")
+
+
+def _about(source: Source, folder: str) -> tuple[str, ...]:
+    return () if _is_same(folder, source.address) else (f"code: {source} is in {folder}",)
+
+
+def _unused(used: Source, sources: list[Source], folder: str, program: str) -> Iterator[str]:
+    """Other places that hold code: somebody will wonder which one runs."""
+    for other in sources:
+        if other is used or _is_same(other.address, folder):
+            continue
+        if os.path.isfile(os.path.join(other.address, program)):
+            yield f"code: {used} wins over {other}, which has {program} too"
+        elif used.required and os.path.isdir(other.address) and os.listdir(other.address):
+            yield f"code: {used} is used; {other} holds {_listing(other.address)}, which is not"
+
+
+def _is_same(one: str, other: str) -> bool:
+    return os.path.realpath(one) == os.path.realpath(other.removeprefix("file://"))
 
 
 def _missing(job: Job, folders: list[str]) -> CodeError:
     what = f"the entry point {job.program} ({job.program_source}) does not exist"
     if any(os.path.isdir(os.path.join(folder, job.program or "")) for folder in folders):
-        what = f"the entry point {job.program} ({job.program_source}) is a folder"
+        what = (
+            f"the entry point {job.program} ({job.program_source}) is a folder without __main__.py"
+        )
     if not folders:
         searched = f"{job.paths.data}/code, {job.paths.code}"
         return CodeError(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -76,7 +77,7 @@ def fetch(address: Address, region: str, path: str) -> None:
         client = session.client("s3", config=config)
         size = client.head_object(Bucket=address.bucket, Key=address.key)["ContentLength"]
         progress = _Progress(address, size)
-        client.download_file(address.bucket, address.key, path, Callback=progress)
+        _apart(lambda: client.download_file(address.bucket, address.key, path, Callback=progress))
         progress.done()
     except ClientError as error:
         raise _answered(address, session, client, error.response) from None
@@ -92,6 +93,23 @@ def fetch(address: Address, region: str, path: str) -> None:
         raise CodeError(
             what, "A larger volume (volume_size), or a folder that is writable."
         ) from None
+
+
+def _apart(work: Callable[[], None]) -> None:
+    """Runs it in a thread of its own: a signal then ends the wait at once, not when the last read times out."""
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            work()
+        except BaseException as error:  # noqa: BLE001  (raised again by who waits)
+            errors.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join()
+    if errors:
+        raise errors[0]
 
 
 class _Progress:

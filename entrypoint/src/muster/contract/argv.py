@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from muster.contract.hyperparameters import compact
+from muster.errors import ContractError
 from muster.model import HyperParameter
 
 HyperParameters = Sequence[HyperParameter]
@@ -65,6 +66,26 @@ MODES: dict[str, Callable[[HyperParameters], tuple[str, ...]]] = {
     "none": none,
 }
 """The ways by their names in MUSTER_ARGS."""
+
+_LONGEST = 128 * 1024 - 1
+"""Bytes of one argument: Linux's MAX_ARG_STRLEN, without the byte that ends it."""
+
+
+def arguments(hyperparameters: HyperParameters, mode: str) -> tuple[str, ...]:
+    """The script's arguments, in the way of MODES that is named.
+
+    Raises:
+        ContractError: one is longer than a program can be given.
+    """
+    words = MODES[mode](hyperparameters)
+    for before, word in zip(["", *words], words, strict=False):
+        size = len(word.encode())
+        if size > _LONGEST:
+            name = before or word.partition("=")[0]
+            what = f"hyperparameter {name} has {size} bytes, and an argument at most {_LONGEST}"
+            remedy = "With MUSTER_ARGS=none the script gets no arguments, and reads all from SM_HPS or SM_HPS_FILE."
+            raise ContractError(what, remedy)
+    return words
 
 
 def _present(hyperparameters: HyperParameters) -> list[HyperParameter]:

@@ -15,6 +15,8 @@ from typing import Any
 from muster.contract.exportable import refuse_unexportable
 from muster.model import HyperParameter
 
+CONFIG = "muster_config"
+"""Names a file with more hyperparameters."""
 _RESERVED_PREFIX = "sagemaker_"
 _MARGIN = 100
 _INSTEAD = "Send it as base64, or as a file in a channel."
@@ -29,11 +31,12 @@ _NOT_SHOWN = frozenset(
         "sagemaker_s3_output",
         "default_user_module_name",
         "_tuning_objective_metric",
+        CONFIG,
     }
 )
-"""Reserved keys that the toolkit reads itself and shows to no script (its params.py)."""
+"""Reserved keys that the toolkit reads itself and shows to no script (its params.py), and our own."""
 
-_RESERVED_KEYS = frozenset({"_tuning_objective_metric", "default_user_module_name"})
+_RESERVED_KEYS = frozenset({"_tuning_objective_metric", "default_user_module_name", CONFIG})
 
 
 def decode(key: str, raw: Any) -> HyperParameter:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from muster.contract.precedence import Choice, choose
 from muster.settings import Settings
 
+SUBMIT_HYPERPARAMETER = "hyperparameter sagemaker_submit_directory"
+
 
 @dataclass(frozen=True)
 class Program:
@@ -45,6 +47,6 @@ def find_submit_directory(settings: Settings, reserved: Mapping[str, str]) -> Ch
     """
     return choose(
         "submit directory",
-        (reserved.get("sagemaker_submit_directory"), "hyperparameter sagemaker_submit_directory"),
+        (reserved.get("sagemaker_submit_directory"), SUBMIT_HYPERPARAMETER),
         (settings.submit_directory, "SAGEMAKER_SUBMIT_DIRECTORY"),
     )

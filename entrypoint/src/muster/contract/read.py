@@ -65,6 +65,7 @@ def read_contract(
         program_source=program.source,
         program_args=program.arguments,
         submit_directory=submit_directory.value,
+        submit_source=submit_directory.source,
         resource_config=resource_config,
         input_data_config=input_data,
         machine=machine,

@@ -65,7 +65,7 @@ def make_plan(
         controller=settings.horovod_controller,
         inherited=inherited,
     )
-    arguments = argv.MODES[settings.args_mode](job.hyperparameters) + job.program_args
+    arguments = argv.arguments(job.hyperparameters, settings.args_mode) + job.program_args
     extras = smddp.extras(job, settings, start) if name == "mpirun" else smddp.Extras()
     script = extras.wrapper + code.command + arguments
     told = launcher.from_one_host and not settings.exec_only
@@ -222,7 +222,7 @@ def _choose_launcher(job: Job, code: Code, settings: Settings) -> Choice[str]:
         if job.reserved.get(key, "").lower() == "true"
     ]
     chosen = choose("launcher", (settings.launcher, "MUSTER_LAUNCHER"), *asked)
-    if chosen.value is None and not code.entry.endswith(".py"):
+    if chosen.value is None and not code.is_python:
         # It most likely starts ranks itself; under torchrun each of its ranks would.
         why = "the entry point is no Python file, and the job names none"
         chosen = Choice("cluster", why, None)

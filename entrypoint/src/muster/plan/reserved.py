@@ -37,6 +37,7 @@ TABLE: dict[str, Reserved] = {
     "sagemaker_instance_type": Reserved("honoured", "as SM_FRAMEWORK_PARAMS"),
     "sagemaker_estimator_class_name": Reserved("honoured", "as SM_FRAMEWORK_PARAMS"),
     "sagemaker_estimator_module": Reserved("honoured", "as SM_FRAMEWORK_PARAMS"),
+    "muster_config": Reserved("honoured", "a file with more hyperparameters"),
     "_tuning_objective_metric": Reserved("honoured", "kept from the script"),
     "default_user_module_name": Reserved("honoured", "kept from the script"),
     "sagemaker_enable_cloudwatch_metrics": Reserved("ignored", "the platform's own metrics stay"),

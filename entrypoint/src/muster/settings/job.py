@@ -26,11 +26,18 @@ JOB: dict[str, Setting] = {
         "SAGEMAKER_SUBMIT_DIRECTORY",
         str,
         None,
-        "a folder or file://",
-        "Where the code is, unless the hyperparameter sagemaker_submit_directory says.",
+        "a folder, an archive, file:// or s3://",
+        "Where the code is, unless the hyperparameter sagemaker_submit_directory or the channel code says.",
     ),
     "code_dir": Setting(
         "MUSTER_CODE_DIR", str, None, "a folder", "Code that was put into the image."
+    ),
+    "config": Setting(
+        "MUSTER_CONFIG",
+        str,
+        None,
+        "a YAML or JSON file in the code, or CHANNEL/FILE",
+        "More hyperparameters, below those of the job. The hyperparameter muster_config wins.",
     ),
     "job_name": Setting(
         "TRAINING_JOB_NAME", str, None, "a name", "The job's name, set by the platform."
