@@ -57,17 +57,16 @@ def main(words: Sequence[str] | None = None) -> None:
         role=options.role,
         instance_count=options.instances,
         instance_type="local" if options.local else options.instance_type,
-        # The code comes as the channel `code`: an `entry_point` would be an archive on S3, which
-        # muster doesn't fetch yet.
-        hyperparameters={"sagemaker_program": "digits_ddp.py", "epochs": 12},
+        entry_point="digits_ddp.py",
+        source_dir=str(EXAMPLES),
+        hyperparameters={"epochs": 12},
         # Local mode: all hosts share this machine's cores.
         environment={"OMP_NUM_THREADS": "1"} if options.local else None,
         output_path=f"file://{Path.cwd()}/{PREFIX}" if options.local else None,
         max_run=1800,
         sagemaker_session=session,
     )
-    inputs = {"code": channel("code", EXAMPLES), "training": channel("training", options.data)}
-    estimator.fit(inputs, wait=not options.no_wait)
+    estimator.fit({"training": channel("training", options.data)}, wait=not options.no_wait)
     if not options.no_wait:
         print(f"model: {estimator.model_data}")
 

@@ -100,7 +100,7 @@ def _wrong_job(case: str, folder, code) -> Job:
         ),
         ("unknown-launcher", 73, "plan", "unknown launcher 'tochrun' (MUSTER_LAUNCHER)"),
         ("bad-setting", 70, "contract", "MUSTER_NPROC='two' can't be read"),
-        ("s3", 71, "code", "code from s3:// is not supported by this version"),
+        ("s3", 71, "code", "s3://bucket/sourcedir.tar.gz: no AWS credentials were found"),
     ],
 )
 def test_a_wrong_job_ends_with_one_clear_error(case, status, kind, reason, tmp_path, code):

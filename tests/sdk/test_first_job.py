@@ -85,9 +85,11 @@ def test_the_way_to_a_first_job(stand_ins, sdk_env, replay, tmp_path, root, digi
     assert job["AlgorithmSpecification"]["TrainingImage"] == f"{REGISTRY}/muster/ddp:cpu"
     assert job["RoleArn"] == "arn:aws:iam::111111111111:role/muster-training"
     assert opt_ml.hosts_of(job) == ["algo-1", "algo-2"]
+    # The SDK has packed and uploaded the code: on the job's hosts it is an archive on S3.
+    address = job["HyperParameters"]["sagemaker_submit_directory"]
+    assert address.startswith('"s3://') and address.endswith('/source/sourcedir.tar.gz"')
     replayed = replay(job, "algo-2")
     shutil.copy(root / "examples" / "digits_ddp.py", replayed.code)
-    assert replayed.code == replayed.base / "input" / "data" / "code"
     assert replayed.plan["launcher"] == "torchrun"
     assert replayed.plan["node_rank"] == 1
     assert replayed.plan["argv"][-3:] == [f"{replayed.code}/digits_ddp.py", "--epochs", "12"]
@@ -106,7 +108,7 @@ def test_the_role_may_do_what_the_job_needs(root):
         )
     assert not any("*" in action for action in actions)
     repository = "arn:aws:ecr:us-east-1:111111111111:repository/muster/ddp"
-    key = "arn:aws:s3:::sagemaker-us-east-1-111111111111/muster-first-job/code/digits_ddp.py"
+    key = "arn:aws:s3:::sagemaker-us-east-1-111111111111/ddp-2026-12-01/source/sourcedir.tar.gz"
     assert fnmatch.fnmatchcase(repository, actions["ecr:BatchGetImage"])
     assert fnmatch.fnmatchcase(key, actions["s3:GetObject"])
     assert not fnmatch.fnmatchcase("arn:aws:s3:::other/key", actions["s3:PutObject"])

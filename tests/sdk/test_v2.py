@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 import readme
-from engine import MPI_IMAGE
+from engine import FULL, MPI_IMAGE, bridge
+from s3_store import BUCKET, Store
 
 # One after the other: `run_sdk` says why.
 pytestmark = [pytest.mark.docker, pytest.mark.xdist_group("sagemaker-local")]
@@ -62,3 +63,33 @@ def test_pytorch_with_smdistributed(run_sdk, accuracy, smddp_image, digits, root
     assert accuracy(said) > 0.9
     assert "launcher mpirun (sagemaker_distributed_dataparallel_enabled)" in said
     assert "smddprun" in said
+
+
+@pytest.fixture(scope="module")
+def store():
+    """A stand-in of S3 that this machine and containers reach by the same address."""
+    with Store(bridge()) as store:
+        yield store
+
+
+@pytest.mark.parametrize(
+    ("form", "instances"),
+    [
+        ("uploaded", 2),
+        ("address", 1),
+        ("isolated", 1),
+        *([("uploaded", 1), ("address", 2), ("isolated", 2)] if FULL else []),
+    ],
+)
+def test_code_on_s3(run_sdk, sdk_env, accuracy, store, form, instances, image, digits, root):
+    """What the SDK uploads is fetched once a host; an archive that is there already and a shell script, and the
+    channel of an isolated job, train as well."""
+    sdk_env.update(store.env)
+    folder = root / "examples"
+    said = run_sdk(
+        "sdk-v2", SCRIPTS / "estimator_v2.py", image, form, folder, digits, instances, BUCKET
+    )
+    assert accuracy(said) > 0.9
+    fetched = said.count(f"MB from s3://{BUCKET}/")
+    assert fetched == (0 if form == "isolated" else instances)
+    assert "canary" not in said

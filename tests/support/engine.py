@@ -50,6 +50,12 @@ def has_image(name: str) -> bool:
     return docker("image", "inspect", name, check=False).returncode == 0
 
 
+def bridge(network: str = "bridge") -> str:
+    """This machine's address in a network of the engine's."""
+    form = "{{(index .IPAM.Config 0).Gateway}}"
+    return docker("network", "inspect", network, "--format", form).stdout.strip()
+
+
 def gpu_image(cell: str) -> str:
     """The image of a GPU cell, with EFA, with a stand-in of it, or without. Skips the test where none was built.
 

@@ -161,9 +161,12 @@ def test_a_temporary_folder_goes_with_the_run(opt_ml, make_job, pack):
 
 
 def test_a_top_folder_is_entered(find, opt_ml, pack):
-    """An archive of one folder is that folder."""
-    path = pack(opt_ml.base / "s.tar.gz", {"project-1.0/train.py": ""})
-    assert find(submit_directory=path).directory == f"{opt_ml.base}/code/project-1.0"
+    """An archive of one folder is that folder, unless the entry point names the folder itself."""
+    path = pack(opt_ml.base / "s.tar.gz", {"project/train.py": ""})
+    assert find(submit_directory=path).directory == f"{opt_ml.base}/code/project"
+    code = find(submit_directory=path, program="project.train")
+    assert code.command[-2:] == ("-m", "project.train")
+    assert os.path.basename(code.directory) == "code"
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,7 @@ def test_gzip_or_none_by_content(mode: str, name: str, tmp_path: Path, target: s
         link("again", "train.py", tarfile.LNKTYPE),
         mode=mode,
     )
-    assert unpack(archive, target) == target
+    assert unpack(archive, target) == (target,)
     root = Path(target)
     assert (root / "train.py").read_text() == (root / "again").read_text() == "print(1)\n"
     assert (root / "latest").read_text() == "#!/bin/sh\n"
@@ -77,9 +77,9 @@ def test_gzip_or_none_by_content(mode: str, name: str, tmp_path: Path, target: s
 def test_one_top_folder_is_entered(tmp_path: Path, target: str):
     """An archive of a folder is as good as one of what is in it."""
     archive = pack(tmp_path / "a", folder("project-1.0"), member("project-1.0/train.py", b"x"))
-    assert unpack(archive, target) == os.path.join(target, "project-1.0")
+    assert unpack(archive, target) == (target, os.path.join(target, "project-1.0"))
     archive = pack(tmp_path / "b", folder("pkg"), member("pkg/a.py"), member("train.py"))
-    assert unpack(archive, target + "2") == target + "2"
+    assert unpack(archive, target + "2") == (target + "2",)
 
 
 def test_a_later_member_takes_the_earlier_ones_place(tmp_path: Path, target: str):
@@ -87,7 +87,7 @@ def test_a_later_member_takes_the_earlier_ones_place(tmp_path: Path, target: str
     archive = pack(
         tmp_path / "a", member("x", b"1"), member("x", b"2"), link("y", "x"), member("y", b"3")
     )
-    root = Path(unpack(archive, target))
+    root = Path(unpack(archive, target)[0])
     assert [(root / name).read_text() for name in "xy"] == ["2", "3"]
     assert not (root / "y").is_symlink()
 

@@ -61,33 +61,33 @@ def _code(folder: str, job: Job, entry: Entry, notes: tuple[str, ...]) -> Code:
 
 
 def _folders_of(source: Source, job: Job, scratch: Scratch) -> Iterator[str]:
-    """The folder that the source is, once it is here; then what the one archive in it holds.
+    """The folders in which the source's code may begin; then those of the one archive in it.
 
     A channel's data may be the archive itself. It is unpacked only if the entry point isn't beside it.
     """
-    folder = _as_folder(source, job, scratch)
-    yield folder
-    names = [name for name in sorted(os.listdir(folder)) if name.endswith(_ARCHIVES)]
-    chosen = names[:1] if len(names) == 1 else [name for name in names if name == _SENT_BY_SDK]
+    folders = _as_folders(source, job, scratch)
+    yield from folders
+    names = [name for name in sorted(os.listdir(folders[0])) if name.endswith(_ARCHIVES)]
+    chosen = names if len(names) == 1 else [name for name in names if name == _SENT_BY_SDK]
     for name in chosen:
-        yield unpack(os.path.join(folder, name), scratch.folder())
+        yield from unpack(os.path.join(folders[0], name), scratch.folder())
 
 
-def _as_folder(source: Source, job: Job, scratch: Scratch) -> str:
+def _as_folders(source: Source, job: Job, scratch: Scratch) -> tuple[str, ...]:
     scheme, is_url, rest = source.address.partition("://")
     if is_url and scheme.lower() == "s3":
         archive = os.path.join(scratch.temporary(), _SENT_BY_SDK)
         s3.fetch(s3.parse(source.address), job.region, archive)
-        folder = unpack(archive, scratch.folder())
+        folders = unpack(archive, scratch.folder())
         os.unlink(archive)
-        return folder
+        return folders
     if is_url and scheme != "file":
         what = f"code from {scheme}:// is not supported: {source}"
         raise CodeError(what, "It can be an archive on S3, the channel `code`, or in the image.")
     # SDK v2 writes file:///path. In a plain path nothing is an escape.
     path = "/" + unquote(rest).partition("/")[2] if is_url else source.address
     if os.path.isdir(path):
-        return path
+        return (path,)
     if os.path.isfile(path):
         return unpack(path, scratch.folder())
     raise CodeError(f"the submit directory {path} ({source.said_by}) does not exist")

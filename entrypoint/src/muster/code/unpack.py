@@ -40,10 +40,10 @@ _KINDS = {
 }
 
 
-def unpack(archive: str, target: str) -> str:
-    """Makes the folder `target` of what the archive holds; returns the folder in which the code begins.
+def unpack(archive: str, target: str) -> tuple[str, ...]:
+    """Makes the folder `target` of what the archive holds; returns the folders in which the code may begin.
 
-    That is `target` itself, or the one folder that holds everything else.
+    That is `target` itself, then the one folder that holds everything else, where there is such a one.
 
     Args:
         archive: the path of a tar file, packed with gzip or not at all; its name does not matter.
@@ -64,7 +64,7 @@ def unpack(archive: str, target: str) -> str:
         raise _not_written(archive, target, error) from error
     finally:
         shutil.rmtree(partial, ignore_errors=True)
-    return _top(target)
+    return (target, *_top(target))
 
 
 @contextlib.contextmanager
@@ -179,11 +179,11 @@ class _Tree:
         return CodeError(f"the source archive {self.archive}: member {member.name!r}: {why}", _PACK)
 
 
-def _top(folder: str) -> str:
-    """The one folder in it, where there is nothing else; else the folder itself."""
+def _top(folder: str) -> tuple[str, ...]:
+    """The one folder in it, where there is nothing else."""
     names = os.listdir(folder)
     inner = os.path.join(folder, names[0]) if len(names) == 1 else ""
-    return inner if inner and os.path.isdir(inner) and not os.path.islink(inner) else folder
+    return (inner,) if inner and os.path.isdir(inner) and not os.path.islink(inner) else ()
 
 
 def _not_written(archive: str, target: str, error: OSError) -> CodeError:
