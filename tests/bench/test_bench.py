@@ -7,13 +7,13 @@ import subprocess
 import sys
 
 import pytest
-from engine import IMAGE, docker
-from tooling.bench import command, containers, failures, page, parts, peer
+from engine import FULL, IMAGE, docker
+from tooling.bench import code, command, containers, failures, page, parts, peer
 from tooling.bench.results import Machine, Measurement, Results, as_json
 from tooling.bench.targets import TABLE, verdicts
 from tooling.machine import ScriptError
 
-SETUP = parts.Setup(containers.Images(IMAGE, ""), rounds=2, lines=100, after=100, hosts=70, idle=1)
+SETUP = parts.Setup(containers.Images(IMAGE, ""), rounds=2, lines=100, after=100, hosts=70, idle=1, archive=3_000_000)
 
 
 def results(*measurements: Measurement, **other) -> Results:
@@ -177,6 +177,22 @@ def test_containers_are_measured_and_go():
     for what in (("ps", "--all"), ("network", "ls")):
         named = docker(*what, "--quiet", "--filter", "name=muster-bench-").stdout
         assert named == ""
+
+
+def test_code_arrives():
+    """An archive comes from the server and is unpacked, and the server's own pace stands beside it."""
+    found = parts.code_arrives("muster", SETUP)
+    assert 0 < found["code_server"] < found["code"] < 30
+
+
+@pytest.mark.skipif(not FULL, reason="200 MB, and the AWS CLI's packages: with make test-full")
+def test_code_arrives_as_fast_as_by_hand():
+    """200 MB take no longer than by `aws s3 cp` and tar, but for a quarter: the best of three runs each."""
+    best = {
+        name: min(code.seconds(name, 200_000_000)["code"] for _ in range(3))
+        for name in ("bare", "muster")
+    }
+    assert best["muster"] <= best["bare"] * 1.25, best
 
 
 def test_many_hosts_are_simulated():

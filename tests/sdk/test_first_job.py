@@ -87,7 +87,8 @@ def test_the_way_to_a_first_job(stand_ins, sdk_env, replay, tmp_path, root, digi
     assert opt_ml.hosts_of(job) == ["algo-1", "algo-2"]
     # The SDK has packed and uploaded the code: on the job's hosts it is an archive on S3.
     address = job["HyperParameters"]["sagemaker_submit_directory"]
-    assert address.startswith('"s3://') and address.endswith('/source/sourcedir.tar.gz"')
+    assert address.startswith('"s3://')
+    assert address.endswith('/source/sourcedir.tar.gz"')
     replayed = replay(job, "algo-2")
     shutil.copy(root / "examples" / "digits_ddp.py", replayed.code)
     assert replayed.plan["launcher"] == "torchrun"

@@ -5,6 +5,7 @@
 - containers.py: jobs in containers
 - processes.py: jobs without a container
 - failures.py: what happens to a host, and how long the job lives on
+- code.py, store.py: a job's code from S3; a server that stands in for it
 - peer.py: the image with AWS's toolkit; peer/ holds its Dockerfile and pins
 - facts.py: the machine and the versions
 - results.py: the figures, their medians and ratios, JSON

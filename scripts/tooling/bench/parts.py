@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tooling.bench import failures, processes
+from tooling.bench import code, failures, processes
 from tooling.bench.containers import CODE, FOLDER, Images, Job, cluster
 from tooling.bench.results import CONTENDERS, Measurement
 from tooling.machine import ScriptError, say
@@ -33,6 +33,8 @@ class Setup:
     """Of the large roll call."""
     idle: float = 60.0
     """Seconds for which its channel is then watched."""
+    archive: int = 200_000_000
+    """Bytes of the code that is fetched."""
 
 
 @dataclass(frozen=True)
@@ -141,6 +143,11 @@ def failures_told(name: str, setup: Setup) -> dict[str, float]:
     }
 
 
+def code_arrives(name: str, setup: Setup) -> dict[str, float]:
+    """Fetch an archive from S3 and unpack it. Raises ScriptError. Effects: processes, files."""
+    return code.seconds(name, setup.archive)
+
+
 def channel(_: str, setup: Setup) -> dict[str, float]:
     """Call the roll of many simulated hosts, and hold their channel. Raises ScriptError. Effects: processes."""
     small = processes.roll_call(SMALL, 0)
@@ -184,6 +191,11 @@ def table(setup: Setup) -> tuple[Part, ...]:
         "idle_memory": f"Then {setup.idle:.0f} s of heartbeats: the leader's resident memory",
         "idle_share": f"Then {setup.idle:.0f} s of heartbeats: the leader's share of a core",
     }
+    megabytes = f"{setup.archive / MB:.0f} MB"
+    arrives = {
+        "code": f"{megabytes} of code from S3 (a server here), fetched and unpacked; bare: `aws s3 cp` and tar",
+        "code_server": f"{megabytes} from that server, read and thrown away",
+    }
     units = {"idle_memory": "MB", "idle_share": "%"}
     held = _memory_titles("", "in a container")
     held_local = _memory_titles("_local", "no container")
@@ -197,6 +209,7 @@ def table(setup: Setup) -> tuple[Part, ...]:
         Part("error", three, error, "s", lines_after_error, containers=True),
         Part("pipe", four[:3], pipe, "s", lines_pipe),
         Part("failure", three, told, "s", failures_told, containers=True, most=1),
+        Part("code", three[:2], arrives, "s", code_arrives),
         Part("channel", ("muster",), roll, "s", channel, units=units),
         Part("memory", three[1:], held, "MB", memory, containers=True),
         Part("memory-local", ("muster",), held_local, "MB", memory_local),

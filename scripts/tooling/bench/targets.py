@@ -48,6 +48,7 @@ TABLE = (
     Target("lines_pipe", "ratio", 1.1),
     Target("rank_raises", "value", 3.0),
     Target("host_killed", "value", 3.0),
+    Target("code", "ratio", 1.25),
     Target("rollcall_small", "value", 2.0),
     Target("rollcall", "value", 10.0),
     Target("idle_memory", "value", 60.0),
