@@ -13,7 +13,15 @@ from tooling.bench.results import Machine, Measurement, Results, as_json
 from tooling.bench.targets import TABLE, verdicts
 from tooling.machine import ScriptError
 
-SETUP = parts.Setup(containers.Images(IMAGE, ""), rounds=2, lines=100, after=100, hosts=70, idle=1, archive=3_000_000)
+SETUP = parts.Setup(
+    containers.Images(IMAGE, ""),
+    rounds=2,
+    lines=100,
+    after=100,
+    hosts=70,
+    idle=1,
+    archive=3_000_000,
+)
 
 
 def results(*measurements: Measurement, **other) -> Results:

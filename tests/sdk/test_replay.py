@@ -8,12 +8,12 @@ which this version doesn't fetch: conftest.py puts a folder in its place.
 from __future__ import annotations
 
 import json
-import tarfile
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import opt_ml
 import pytest
+from s3_store import pack
 
 PAYLOADS = Path(__file__).parent / "payloads"
 NAMES = sorted(f"{path.parent.name}/{path.stem}" for path in PAYLOADS.glob("*/*.json"))
@@ -187,17 +187,17 @@ def test_every_payload_is_replayed():
 
 
 def test_network_isolation_names_an_archive_in_the_channel(replay):
-    """With network isolation the SDK names an archive in the channel `code`. This version refuses
-    it by its path, with status 71: see the next test for what works."""
+    """With network isolation the SDK names an archive in the channel `code`: it is unpacked, and a plan leaves
+    nothing of it behind."""
     job = payload(ISOLATED)
     assert job["EnableNetworkIsolation"]
     replayed = replay(job, "algo-1")
     archive = replayed.base / "input" / "data" / "code" / "sourcedir.tar.gz"
-    tarfile.open(archive, "w:gz").close()
-    done = replayed.muster_plan()
-    assert done.returncode == 71
-    why = f"muster: code as an archive is not supported by this version ({archive})"
-    assert done.stderr.splitlines()[0] == why
+    archive.write_bytes(pack({"train.py": "", "of_the_archive.py": ""}))
+    cwd = replayed.plan["cwd"]
+    assert f"{cwd}/train.py" in replayed.plan["argv"]
+    assert any(f"code: {archive}" in note and cwd in note for note in replayed.plan["notes"])
+    assert not Path(cwd).exists()
 
 
 def test_network_isolation_with_unpacked_code(replay):
