@@ -29,6 +29,7 @@ Beside SageMaker's `SM_*` variables and torch.distributed's own:
 | variable | where | what it is |
 | --- | --- | --- |
 | `MUSTER_IN_WORLD` | always | 1; 0 on a host of an instance group that the distribution does not name |
+| `MUSTER_CHANNEL_MODES` | always | each channel's input mode as JSON: `{"train": "Pipe"}` |
 | `MUSTER_RANKS` | torchrun, mpirun, horovodrun | the launcher that has started the ranks |
 | `NODE_RANK`, `NNODES`, `NPROC_PER_NODE`, `MASTER_ADDR`, `MASTER_PORT` | cluster | what a launcher of the script's own asks for |
 | `MUSTER_HOSTFILE` | cluster | the path of a file with `HOST slots=N`, a line a host |

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from urllib.parse import unquote
 
 from muster.code.entry import command_for, find_python
+from muster.code.piped import refuse_piped
 from muster.errors import CodeError, ContractError
 from muster.model import Code, Job
 from muster.settings import Settings
@@ -29,10 +30,11 @@ def locate(job: Job, settings: Settings, env: Mapping[str, str]) -> Code:
     Raises:
         ContractError: the job names no entry point.
         CodeError: the entry point or the submit directory does not exist, or its kind
-            of address is not supported.
+            of address is not supported, or the code would come through a FIFO.
     """
     if not job.program:
         raise ContractError("the job names no entry point", _WAYS)
+    refuse_piped(job)
     folders = _folders(job, settings)
     for folder in folders:
         path = os.path.normpath(os.path.join(folder, job.program))

@@ -193,8 +193,8 @@ def _shared_pipes(job: Job, topology: Topology) -> tuple[str, ...]:
     pipes = [channel.name for channel in job.channels if channel.input_mode == "Pipe"]
     if not pipes or topology.nproc == 1:
         return ()
-    named = ", ".join(pipes)
-    return (f"Pipe mode ({named}): {topology.nproc} ranks share one FIFO, let one of them read",)
+    shared = f"Pipe mode ({', '.join(pipes)}): {topology.nproc} ranks share one FIFO"
+    return (f"{shared}: let one rank read, or use FastFile",)
 
 
 def _little_shm(job: Job) -> tuple[str, ...]:
