@@ -15,7 +15,7 @@ from muster.plan.topology import Topology
 from muster.training.mesh import PIPELINE, make_mesh
 
 KEY = "mp_parameters"
-_LIBRARY = "SageMaker's own library (torch.sagemaker) is not in this image"
+_LIBRARY = "SageMaker's own library (torch.sagemaker) is in no image of muster's"
 
 
 class MeshChoice(NamedTuple):
