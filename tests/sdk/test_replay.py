@@ -316,10 +316,10 @@ def test_the_mesh_of_mp_parameters(replay, name, mesh):
 def test_the_mesh_of_model_trainer(replay, name):
     """Torchrun(smp=…) and Muster(smp=…) send the same; what muster's driver starts makes a mesh of it."""
     replayed = replay(payload(name), "algo-2")
-    done = replayed.muster_plan("train.py", MUSTER_NPROC="8")
+    done = replayed.muster_plan("train.py", MUSTER_NPROC="4")
     assert done.returncode == 0, done.stderr
     (note,) = (n for n in json.loads(done.stdout)["notes"] if "mp_parameters" in n)
-    assert note.startswith("mp_parameters: MUSTER_MESH dp_replicate=2 dp_shard=4 tp=2; ")
+    assert note.startswith("mp_parameters: MUSTER_MESH dp_shard=4 tp=2; ")
 
 
 def test_what_aws_makes_of_it(replay, run_under, tmp_path):
@@ -331,7 +331,7 @@ def test_what_aws_makes_of_it(replay, run_under, tmp_path):
     run_under("sdk-v3", script, replayed.base / "input" / "config", exports)
     ask = (
         "import os; from muster.training.mesh import read_mesh; "
-        "print(read_mesh({**os.environ, 'WORLD_SIZE': '16'}).text, os.environ['SM_CHANNEL_TRAINING'])"
+        "print(read_mesh({**os.environ, 'WORLD_SIZE': '8'}).text, os.environ['SM_CHANNEL_TRAINING'])"
     )
     done = subprocess.run(
         ["bash", "-ec", f'. "{exports}"; "$0" -Ic "$1"', sys.executable, ask],
@@ -342,7 +342,7 @@ def test_what_aws_makes_of_it(replay, run_under, tmp_path):
     )
     assert done.returncode == 0, done.stderr
     mesh, stem = done.stdout.rsplit(" ", 1)
-    assert json.loads(mesh) == {"shape": [2, 4, 2], "names": ["dp_replicate", "dp_shard", "tp"]}
+    assert json.loads(mesh) == {"shape": [4, 2], "names": ["dp_shard", "tp"]}
     assert stem == "/opt/ml/input/data/training\n"
 
 

@@ -86,7 +86,8 @@ MODES = {
         channel("eval", "File"),
     ],
 }
-SMP_BOTH = SMP(tensor_parallel_degree=2, hybrid_shard_degree=4)
+# As the SDK's guide has it.
+SMP_BOTH = SMP(tensor_parallel_degree=2, hybrid_shard_degree=4, activation_loading_horizon=4)
 
 FORMS: dict[str, dict[str, Any]] = {
     "no-source-code": {"hyperparameters": {**TORCHRUN_BY_HAND, **HYPERPARAMETERS}},
@@ -95,8 +96,8 @@ FORMS: dict[str, dict[str, Any]] = {
     "torchrun": SCRIPT | {"distributed": Torchrun(process_count_per_node=8)},
     "torchrun-smp": SCRIPT | {"distributed": Torchrun(smp=SMP(tensor_parallel_degree=2))},
     "torchrun-smp-hybrid": SCRIPT
-    | {"distributed": Torchrun(process_count_per_node=8, smp=SMP_BOTH)},
-    "muster-smp": SCRIPT | {"distributed": Muster(process_count_per_node=8, smp=SMP_BOTH)},
+    | {"distributed": Torchrun(process_count_per_node=4, smp=SMP_BOTH)},
+    "muster-smp": SCRIPT | {"distributed": Muster(process_count_per_node=4, smp=SMP_BOTH)},
     "spot": SPOT | {"hyperparameters": TORCHRUN_BY_HAND},
     "spot-entry-script": SCRIPT | SPOT,
     "modes": MODES | {"hyperparameters": TORCHRUN_BY_HAND},
