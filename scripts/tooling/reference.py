@@ -29,7 +29,9 @@ Beside SageMaker's `SM_*` variables and torch.distributed's own:
 | variable | where | what it is |
 | --- | --- | --- |
 | `MUSTER_IN_WORLD` | always | 1; 0 on a host of an instance group that the distribution does not name |
+| `MUSTER_CHANNEL_MODES` | always | each channel's input mode as JSON: `{"train": "Pipe"}` |
 | `MUSTER_RANKS` | torchrun, mpirun, horovodrun | the launcher that has started the ranks |
+| `MUSTER_MESH` | torchrun, mpirun, horovodrun, with `mp_parameters` | the device mesh of the job's ranks as JSON: `{"shape": [2, 2], "names": ["dp_shard", "tp"]}` (docs/migration.md) |
 | `NODE_RANK`, `NNODES`, `NPROC_PER_NODE`, `MASTER_ADDR`, `MASTER_PORT` | cluster | what a launcher of the script's own asks for |
 | `MUSTER_HOSTFILE` | cluster | the path of a file with `HOST slots=N`, a line a host |
 | `MUSTER_BACKEND` | with `MUSTER_SMDDP_FALLBACK` | `nccl`, where SageMaker's data parallel library can't work |

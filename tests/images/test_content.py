@@ -17,9 +17,13 @@ PRESENT = (
     "python",
     "python3",
     "pip",
+    # What ModelTrainer's own script calls, which replaces the entry point (docs/contract.md 5.1).
+    "pip3",
     "bash",
     "tar",
     "gzip",
+    "chmod",
+    "cat",
 )
 ABSENT = (
     "gcc",
@@ -74,6 +78,31 @@ def test_users_python_comes_first(facts):
     assert {facts["commands"][name] for name in ("train", "muster", "muster-rank")} == {
         f"/usr/local/bin/{name}" for name in ("train", "muster", "muster-rank")
     }
+
+
+MPI = ("horovod", "smddp")
+BY_HAND = """
+    test -x /bin/bash
+    python3 -c 'import torch; assert torch.ones(2).sum() == 2'
+    python3 -c 'from muster.training.mesh import read_mesh; read_mesh({})'
+    torchrun --help
+    pip3 --version
+"""
+BY_HAND_MPI = """
+    mpirun --version
+    # Two ranks of this host, as root: no option says that it may, and no agent is called.
+    test "$(mpirun -np 2 --oversubscribe --bind-to none echo rank | grep -c rank)" = 2
+"""
+
+
+def test_another_entry_point_finds_everything(image, cell):
+    """Under ModelTrainer bash takes the entry point's place: what torch, torchrun and mpirun need is in
+    the image's variables and files, not in what muster sets."""
+    script = BY_HAND + (BY_HAND_MPI if cell.partition("-")[0] in MPI else "")
+    words = ("--entrypoint", "/bin/bash", image, "-euo", "pipefail", "-c", script)
+    said = docker("run", "--rm", "--network", "none", *words).stdout
+    assert "usage: torchrun" in said
+    assert ("Open MPI" in said) == (cell.partition("-")[0] in MPI)
 
 
 def test_no_build_tools(facts, pins):

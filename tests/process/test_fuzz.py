@@ -21,6 +21,8 @@ from muster.plan.reserved import TABLE
 EXAMPLES = 2000
 PATH = os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]])
 FILES = ("hyperparameters", "resourceconfig", "inputdataconfig")
+SECRET = "hunter2hunter2"
+"""A part of what is sent under the name of a secret, and in none of what the harness writes."""
 
 anything = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
@@ -102,11 +104,22 @@ channels = st.dictionaries(
     | anything,
     max_size=4,
 )
+around = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=6)
+secret_texts = st.tuples(around, around).map(SECRET.join)
+secrets = st.dictionaries(
+    st.sampled_from(["hf_token", "password", "WANDB_API_KEY", "k.secret"]),
+    secret_texts
+    | secret_texts.map(json.dumps)
+    | secret_texts.map(lambda text: json.dumps({"key": [text]}))
+    | secret_texts.map(lambda text: [text]),
+    max_size=2,
+)
 hyperparameters = st.tuples(
+    secrets,
     st.just({}) | st.just({"sagemaker_program": '"train.py"'}),
     st.dictionaries(st.text(max_size=6), values, max_size=4),
     st.just({}) | st.just({}) | st.dictionaries(reserved, values, max_size=2),
-).map(lambda parts: parts[0] | parts[1] | parts[2])
+).map(lambda parts: {key: value for part in parts for key, value in part.items()})
 
 
 def _file(objects: st.SearchStrategy[Any]) -> st.SearchStrategy[bytes | None]:
@@ -168,6 +181,9 @@ def _check(base: Path, status: int, log: str) -> None:
     failure = base / "output" / "failure"
     assert "Traceback" not in log
     assert "muster itself failed" not in log
+    assert SECRET not in log
+    for path in (base / "output").rglob("*"):
+        assert path.is_dir() or SECRET not in path.read_text(encoding="utf-8"), path
     assert (status != 0) == failure.exists(), log
     if failure.exists():
         first, second, *_ = failure.read_text(encoding="utf-8").splitlines()
@@ -207,6 +223,7 @@ def end(base, capfd, monkeypatch):
     def run(contract: dict[str, Any]) -> int:
         _write(base, contract)
         env = {**contract["env"], "SAGEMAKER_BASE_DIR": str(base), "PATH": PATH}
+        env["AWS_SECRET_ACCESS_KEY"] = SECRET
         status = muster.train.train([], env)
         _check(base, status, "".join(capfd.readouterr()))
         return status
@@ -220,8 +237,9 @@ def end(base, capfd, monkeypatch):
 )
 @given(contract=contracts)
 def test_any_contract_ends_well(end, contract):
-    """A contract is run or refused: no crash, no traceback of the harness, a failure file exactly
-    when the status isn't 0, and nothing that the kernel would refuse to start."""
+    """A contract is run or refused: no crash, no traceback of the harness, no secret in what it
+    writes, a failure file exactly when the status isn't 0, and nothing that the kernel would refuse
+    to start."""
     event(f"status {end(contract)}")  # --hypothesis-show-statistics: half of them run
 
 

@@ -118,12 +118,12 @@ class Replayed:
     code: Path
     env: dict[str, str]
 
-    def muster_plan(self) -> subprocess.CompletedProcess[str]:
-        """`muster plan --json`, as installed."""
+    def muster_plan(self, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        """`muster plan --json WORDS` in the code's folder, as installed."""
         return subprocess.run(
-            [sys.executable, "-I", "-m", "muster", "plan", "--json"],
-            env=self.env,
-            cwd=self.base,
+            [sys.executable, "-I", "-m", "muster", "plan", "--json", *words],
+            env=self.env | variables,
+            cwd=self.code,
             capture_output=True,
             text=True,
             timeout=60,

@@ -1,13 +1,16 @@
 """The payloads that the SDKs send (tests/sdk/payloads), as jobs: what each host of each would run.
 
 The SDKs' local modes refuse most of these forms. So support/opt_ml.py puts a payload below a
-folder as SageMaker would, and `muster plan` reads it there. The code of most is an archive on S3,
-which this version doesn't fetch: conftest.py puts a folder in its place.
+folder as SageMaker would, and `muster plan` reads it there. The code of most is an archive on S3:
+conftest.py puts a folder in its place.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,6 +23,7 @@ NAMES = sorted(f"{path.parent.name}/{path.stem}" for path in PAYLOADS.glob("*/*.
 
 FEW = ("--epochs", "3", "--lr", "0.1")
 TUNED = ("--batch-size", "16", "--epochs", "3", "--lr", "0.01", "--optimizer", "sgd")
+HYBRID = '{"tensor_parallel_degree":2,"hybrid_shard_degree":4,"activation_loading_horizon":2}'
 SMP = (*FEW, "--mp_parameters", '{"tensor_parallel_degree":2}')
 ALL_KINDS = (
     *("--a-bool", "True"),
@@ -104,6 +108,8 @@ EXPECTED: dict[str, Runs | Refused] = {
     "v2/pytorch-pytorchddp": no_smddp(),  # the SDK makes smddp of it
     "v2/pytorch-smp-1": no_mpirun(),
     "v2/pytorch-smp-2": Runs(TORCH, SMP),
+    "v2/pytorch-smp-2-hybrid": Runs(TORCH, args=("--mp_parameters", HYBRID), nproc=8),
+    "v2/pytorch-modes": Runs(TORCH, nproc=4),
     "v2/pytorch-compiler": never("training_compiler_enabled"),
     "v2/pytorch-xla": never("pytorch_xla_multi_worker_enabled"),
     "v2/pytorch-spot": Runs(TORCH),
@@ -121,9 +127,16 @@ EXPECTED: dict[str, Runs | Refused] = {
     "v2/tuner-pytorch": Runs(TORCH, TUNED),
     "v2/tuner-pytorch-metadata": Runs(TORCH, TUNED),
     "v3/no-source-code": Runs(TORCH, ALL_KINDS, nproc=4),
+    "v3/modes": Runs(TORCH, args=(), nproc=4),
+    "v3/spot": Runs(TORCH, args=(), nproc=4),
 }
 ISOLATED = "v2/pytorch-isolated"
-BASH = [f"v3/{name}" for name in ("command", "entry-script", "mpi", "torchrun", "torchrun-smp")]
+ISOLATED_PIPE = "v2/pytorch-modes-isolated"
+SMP_FORMS = ("v3/torchrun-smp-hybrid", "v3/muster-smp")
+BASH = [
+    *(f"v3/{name}" for name in ("command", "entry-script", "mpi", "torchrun", "torchrun-smp")),
+    *("v3/spot-entry-script", *SMP_FORMS),
+]
 
 
 @pytest.mark.parametrize("name", EXPECTED)
@@ -183,7 +196,7 @@ def check_outsider(replayed, expected: Runs | Refused) -> None:
 
 def test_every_payload_is_replayed():
     """A form that is captured has its expectation here."""
-    assert sorted([*EXPECTED, *BASH, ISOLATED]) == NAMES
+    assert sorted([*EXPECTED, *BASH, ISOLATED, ISOLATED_PIPE]) == NAMES
 
 
 def test_network_isolation_names_an_archive_in_the_channel(replay):
@@ -210,6 +223,127 @@ def test_network_isolation_with_unpacked_code(replay):
         assert replayed.code == replayed.base / "input" / "data" / "code"
         assert replayed.plan["cwd"] == str(replayed.code)
         check_rank(replayed, Runs(TORCH))
+
+
+def test_network_isolation_and_pipe_mode(replay):
+    """The SDK's own channel `code` then has the job's mode, and no archive is where it says: refused
+    with status 71 and the way out."""
+    replayed = replay(payload(ISOLATED_PIPE), "algo-1")
+    assert (replayed.base / "input" / "data" / "code_0").is_fifo()
+    done = replayed.muster_plan()
+    assert done.returncode == 71
+    assert "channel code, which is in Pipe mode" in done.stderr
+    assert 'input_mode="File"' in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "modes"),
+    [
+        (
+            "v2/pytorch-modes",
+            {"training": "Pipe", "boxes": "Pipe", "part": "FastFile", "eval": "File"},
+        ),
+        # Its InputData is always File; `code` is one.
+        (
+            "v3/modes",
+            {
+                "boxes": "Pipe",
+                "part": "FastFile",
+                **dict.fromkeys(("training", "code", "eval"), "File"),
+            },
+        ),
+    ],
+)
+def test_input_modes(replay, name, modes):
+    """Each channel's mode is the host's, the job's own where it names none; several ranks at one
+    FIFO are told, and the augmented manifest's records are known to be wrapped."""
+    replayed = replay(payload(name), "algo-2")
+    config = replayed.base / "input" / "config" / "inputdataconfig.json"
+    sent = json.loads(config.read_text(encoding="utf-8"))
+    assert {key: entry["TrainingInputMode"] for key, entry in sent.items()} == modes
+    assert sent["boxes"]["RecordWrapperType"] == "RecordIO"
+    assert sent["part"]["S3DistributionType"] == "ShardedByS3Key"
+    piped = ", ".join(sorted(key for key, mode in modes.items() if mode == "Pipe"))
+    said = f"Pipe mode ({piped}): 4 ranks share one FIFO: let one rank read, or use FastFile"
+    assert said in replayed.plan["notes"]
+
+
+@pytest.mark.parametrize(
+    ("name", "folder"),
+    [
+        ("v2/pytorch-spot", "checkpoints"),
+        ("v3/spot", "checkpoints/run"),
+        ("v3/spot-entry-script", "checkpoints/run"),
+    ],
+)
+def test_spot_with_checkpoints(replay, name, folder):
+    """Both SDKs ask for spot, a wait and a place for checkpoints, and its folder is what the
+    container is told, in the file that the platform writes."""
+    job = payload(name)
+    assert job["EnableManagedSpotTraining"]
+    assert job["StoppingCondition"] == {
+        "MaxRuntimeInSeconds": 3600,
+        "MaxWaitTimeInSeconds": 7200,
+    }
+    replayed = replay(job, "algo-1")
+    told = replayed.base / "input" / "config" / "checkpointconfig.json"
+    assert json.loads(told.read_text(encoding="utf-8")) == {"LocalPath": f"/opt/ml/{folder}"}
+    assert (replayed.base / folder).is_dir()
+
+
+def test_no_checkpoints_no_file(replay):
+    """The platform leaves out what a job doesn't use."""
+    replayed = replay(payload("v2/pytorch-torchrun"), "algo-1")
+    assert not (replayed.base / "input" / "config" / "checkpointconfig.json").exists()
+    assert not (replayed.base / "checkpoints").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "mesh"),
+    [
+        ("v2/pytorch-smp-2", "dp_shard=1 tp=2; tp=2 reaches over hosts, which is slow"),
+        ("v2/pytorch-smp-2-hybrid", "dp_replicate=2 dp_shard=4 tp=2"),
+    ],
+)
+def test_the_mesh_of_mp_parameters(replay, name, mesh):
+    """distribution={"smdistributed": {"modelparallel": …}} gives the ranks of both hosts a mesh."""
+    for host in BOTH:
+        (note,) = (n for n in replay(payload(name), host).plan["notes"] if "mp_parameters" in n)
+        assert note.startswith(f"mp_parameters: MUSTER_MESH {mesh}; ")
+
+
+@pytest.mark.parametrize("name", SMP_FORMS)
+def test_the_mesh_of_model_trainer(replay, name):
+    """Torchrun(smp=…) and Muster(smp=…) send the same; what muster's driver starts makes a mesh of it."""
+    replayed = replay(payload(name), "algo-2")
+    done = replayed.muster_plan("train.py", MUSTER_NPROC="4")
+    assert done.returncode == 0, done.stderr
+    (note,) = (n for n in json.loads(done.stdout)["notes"] if "mp_parameters" in n)
+    assert note.startswith("mp_parameters: MUSTER_MESH dp_shard=4 tp=2; ")
+
+
+def test_what_aws_makes_of_it(replay, run_under, tmp_path):
+    """AWS's own environment.py, which ModelTrainer's script runs in the image: its variables give a
+    rank the same mesh, and the channel's stem as muster's do."""
+    replayed = replay(payload("v3/torchrun-smp-hybrid"), "algo-2")
+    script = Path(__file__).parent / "scripts" / "aws_environment.py"
+    exports = tmp_path / "exports.sh"
+    run_under("sdk-v3", script, replayed.base / "input" / "config", exports)
+    ask = (
+        "import os; from muster.training.mesh import read_mesh; "
+        "print(read_mesh({**os.environ, 'WORLD_SIZE': '8'}).text, os.environ['SM_CHANNEL_TRAINING'])"
+    )
+    done = subprocess.run(
+        ["bash", "-ec", f'. "{exports}"; "$0" -Ic "$1"', sys.executable, ask],
+        env={"PATH": os.environ["PATH"]},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    mesh, stem = done.stdout.rsplit(" ", 1)
+    assert json.loads(mesh) == {"shape": [4, 2], "names": ["dp_shard", "tp"]}
+    assert stem == "/opt/ml/input/data/training\n"
 
 
 @pytest.mark.parametrize("name", BASH)

@@ -7,11 +7,13 @@ A job is a request to CreateTrainingJob, as the API takes it.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 REGION = "us-east-1"
+BASE = "/opt/ml/"
 HOMOGENEOUS = "homogeneousCluster"
 
 Job = Mapping[str, Any]
@@ -69,7 +71,8 @@ def hosts_of(job: Job) -> list[str]:
 
 
 def lay_out(job: Job, host: str, base: Path) -> dict[str, str]:
-    """Writes a host's files below `base`, which stands for /opt/ml, with empty channels.
+    """Writes a host's files below `base`, which stands for /opt/ml, with empty channels: in Pipe
+    mode a FIFO, else a folder.
 
     Returns the variables that its container starts with.
     """
@@ -84,8 +87,14 @@ def lay_out(job: Job, host: str, base: Path) -> dict[str, str]:
     }
     for name, value in files.items():
         (config / f"{name}.json").write_text(json.dumps(value), encoding="utf-8")
-    for folder in ("model", "output/data", *(f"input/data/{channel}" for channel in channels)):
+    for folder in ("model", "output/data", "input/data", *_checkpoints(job)):
         (base / folder).mkdir(parents=True)
+    for channel, entry in channels.items():
+        path = base / "input" / "data" / channel
+        if entry["TrainingInputMode"] == "Pipe":
+            os.mkfifo(f"{path}_0")
+        else:
+            path.mkdir()
     name = job["TrainingJobName"]
     return {
         "TRAINING_JOB_NAME": name,
@@ -116,13 +125,19 @@ def _channels(job: Job) -> dict[str, dict[str, str]]:
         source = channel["DataSource"]["S3DataSource"]
         entry = {
             "TrainingInputMode": channel.get("InputMode", default),
-            "S3DistributionType": source["S3DataDistributionType"],
+            "S3DistributionType": source.get("S3DataDistributionType", "FullyReplicated"),
             "RecordWrapperType": channel.get("RecordWrapperType", "None"),
         }
         if "ContentType" in channel:
             entry["ContentType"] = channel["ContentType"]
         channels[channel["ChannelName"]] = entry
     return channels
+
+
+def _checkpoints(job: Job) -> list[str]:
+    """The folder that is kept in step with S3, where the job has one below /opt/ml."""
+    local = job.get("CheckpointConfig", {}).get("LocalPath", "")
+    return [local.removeprefix(BASE)] if local.startswith(BASE) else []
 
 
 def _other_files(job: Job) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import pytest
 
 from muster.code import Scratch, locate
 from muster.errors import CodeError, ContractError
-from muster.model import Paths
+from muster.model import Channel, Paths
 from muster.settings import read_settings
 
 PYTHON = {"PATH": os.path.dirname(sys.executable)}
@@ -319,3 +319,52 @@ def test_an_installed_module(find, opt_ml):
     assert code.directory == f"{opt_ml.base}/code"
     with pytest.raises(CodeError, match=r"the entry point json\.nothing"):
         find(program="json.nothing")
+
+
+@pytest.fixture
+def channel(opt_ml):
+    """Return a function that makes a channel of the job, with its FIFO in Pipe mode."""
+
+    def make(name: str, mode: str) -> Channel:
+        path = opt_ml.base / "input" / "data" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if mode == "Pipe":
+            os.mkfifo(f"{path}_0")
+        else:
+            path.mkdir()
+        return Channel(name, str(path), mode)
+
+    return make
+
+
+def test_code_in_pipe_mode_is_refused(find, opt_ml, channel):
+    """The code that the job sends can't be had: other code in the image does not take its place."""
+    opt_ml.file("code/train.py", "")
+    with pytest.raises(CodeError, match="channel code, which is in Pipe mode") as error:
+        find(channels=(channel("code", "Pipe"),))
+    assert 'input_mode="File"' in error.value.remedy
+
+
+def test_an_archive_in_a_channel_in_pipe_mode(find, channel):
+    """Network isolation and input_mode="Pipe": the SDK names an archive that is no file."""
+    sent = channel("code", "Pipe")
+    with pytest.raises(CodeError, match="channel code, which is in Pipe mode"):
+        find(channels=(sent,), submit_directory=f"{sent.path}/sourcedir.tar.gz")
+
+
+@pytest.mark.parametrize("mode", ["File", "FastFile"])
+def test_code_in_another_mode(find, opt_ml, channel, mode: str):
+    """Where the channel is a folder it holds the code, whatever fills it and whatever the data's mode is."""
+    sent = (channel("code", mode), channel("train", "Pipe"), channel("code.old", "Pipe"))
+    mine = opt_ml.file("input/data/code/train.py", "")
+    assert find(channels=sent).command[-1] == str(mine)
+
+
+def test_pipe_mode_where_the_code_is_elsewhere(find, opt_ml, channel, monkeypatch):
+    """A channel `code` that is not asked for may be in any mode."""
+    sent = (channel("code", "Pipe"),)
+    mine = opt_ml.file("../mine/train.py", "")
+    assert find(channels=sent, submit_directory=str(mine.parent)).command[-1] == str(mine)
+    monkeypatch.chdir(mine.parent)
+    command = find(channels=sent, program_source="the command line").command
+    assert command[-1] == str(mine)

@@ -7,10 +7,11 @@ import io
 import os
 import stat
 import tarfile
+import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import event, example, given, settings
 from hypothesis import strategies as st
 
 from muster.code.unpack import unpack
@@ -189,38 +190,71 @@ def test_a_place_that_is_not_there(tmp_path: Path):
         unpack(str(tmp_path / "none.tar.gz"), str(tmp_path / "code"))
 
 
-NAMES = st.lists(st.sampled_from(["a", "b", "..", ".", "", "c d", "\x01"]), max_size=4).map(
-    "/".join
-)
+MANY = settings(max_examples=2000)
+"""For what others send, in every run."""
+NAMES = st.lists(
+    st.sampled_from(["a", "b", "..", ".", "", "c d", "\x01", "ü", "x" * 120]), max_size=4
+).map("/".join)
+SANE = st.lists(st.sampled_from(["a", "b", "c d", "ü"]), min_size=1, max_size=3).map("/".join)
+PATHS = SANE | SANE | SANE | st.tuples(st.sampled_from(["", "/"]), NAMES).map("".join)
+GOOD = [tarfile.REGTYPE, tarfile.REGTYPE, tarfile.DIRTYPE, tarfile.SYMTYPE, tarfile.LNKTYPE]
+BAD = [tarfile.CHRTYPE, tarfile.FIFOTYPE, tarfile.CONTTYPE, b"Z"]
+KINDS = st.integers(0, 19).flatmap(lambda roll: st.sampled_from(BAD if roll == 7 else GOOD))
+MEMBERS = st.lists(st.tuples(KINDS, PATHS, PATHS, st.sampled_from([0o644, 0o7777, 0])), max_size=6)
 
 
+def unpack_in_a_folder(archive: bytes) -> None:
+    """Fails where anything but a CodeError comes of it, or anything is outside."""
+    with tempfile.TemporaryDirectory() as name:
+        base = Path(name)
+        (base / "into").mkdir()
+        (base / "a.tar.gz").write_bytes(archive)
+        target = str(base / "into" / "code")
+        try:
+            unpack(str(base / "a.tar.gz"), target)
+        except CodeError:
+            assert leftovers(target) == []
+            event("refused")
+        else:
+            assert leftovers(target) == ["code"]
+            for path in Path(target).rglob("*"):
+                if not path.is_symlink() or path.exists():
+                    assert path.resolve().is_relative_to(base.resolve() / "into" / "code"), path
+                assert path.is_symlink() or not path.stat().st_mode & 0o7022
+            event("unpacked")
+        assert sorted(os.listdir(base)) == ["a.tar.gz", "into"]
+
+
+def packed(members: list[tuple[bytes, str, str, int]], mode: str) -> bytes:
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode=mode) as archive:
+        for kind, name, to, bits in members:
+            data = b"x" if kind == tarfile.REGTYPE else b""
+            info, _ = member(name, data, type=kind, linkname=to, mode=bits)
+            archive.addfile(info, io.BytesIO(data))
+    return file.getvalue()
+
+
+@MANY
+@given(MEMBERS, st.sampled_from(["w:gz", "w"]))
+def test_nothing_gets_outside(members, mode: str):
+    """Whatever the archive holds: it is refused, or every path of it resolves inside, and none is
+    set-uid or writable for others."""
+    unpack_in_a_folder(packed(members, mode))
+
+
+@MANY
 @given(
-    st.lists(
-        st.tuples(
-            st.sampled_from([tarfile.REGTYPE, tarfile.DIRTYPE, tarfile.SYMTYPE, tarfile.LNKTYPE]),
-            st.tuples(st.sampled_from(["", "/"]), NAMES).map("".join),
-            st.tuples(st.sampled_from(["", "/"]), NAMES).map("".join),
-        ),
-        max_size=6,
-    )
+    MEMBERS,
+    st.sampled_from(["w:gz", "w"]),
+    st.lists(st.tuples(st.floats(0, 1), st.binary(min_size=1, max_size=8)), max_size=4),
+    st.floats(0, 1),
 )
-def test_nothing_gets_outside(tmp_path_factory: pytest.TempPathFactory, members):
-    """Whatever the archive holds: it is refused, or every path of it resolves inside."""
-    base = tmp_path_factory.mktemp("fuzz")
-    (base / "into").mkdir()
-    target = str(base / "into" / "code")
-    made = [
-        member(name, b"x" if kind == tarfile.REGTYPE else b"", type=kind, linkname=to)
-        for kind, name, to in members
-    ]
-    archive = pack(base / "a.tar.gz", *made)
-    try:
-        unpack(archive, target)
-    except CodeError:
-        assert leftovers(target) == []
-    else:
-        assert leftovers(target) == ["code"]
-        for path in Path(target).rglob("*"):
-            if not path.is_symlink() or path.exists():
-                assert path.resolve().is_relative_to(target), (path, members)
-    assert sorted(os.listdir(base)) == ["a.tar.gz", "into"]
+@example([(tarfile.REGTYPE, "a", "", 0o644)], "w", [], 1.0)
+def test_a_damaged_archive(members, mode: str, damage: list[tuple[float, bytes]], end: float):
+    """Bytes changed anywhere and an end that is missing: unpacked or refused, never a crash."""
+    archive = bytearray(packed(members, mode))
+    for place, changed in damage:
+        at = int(place * len(archive))
+        archive[at : at + len(changed)] = changed
+    unpack_in_a_folder(bytes(archive[: int(end * len(archive))]))

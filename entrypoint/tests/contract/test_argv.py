@@ -6,6 +6,7 @@ import pytest
 
 from muster.contract import hyperparameters
 from muster.contract.argv import MODES
+from muster.errors import ContractError
 from muster.settings import ARGS_MODES
 
 # What was sent; then, by mode, the arguments that it makes under the key `key`.
@@ -41,6 +42,15 @@ def test_keys():
     user = hyperparameters.split({"k": "1", "batch-size": "2", "+exp": "a"}).user
     assert MODES["plain"](user) == ("--+exp", "a", "--batch-size", "2", "-k", "1")
     assert MODES["equals"](user) == ("+exp=a", "batch-size=2", "k=1")
+
+
+@pytest.mark.parametrize("sent", ['{"a":"hunter2\\u0000"}', '{"\\u0000":1}', '{"a":"\\ud800"}'])
+def test_what_only_json_can_hold(sent: str):
+    """A NUL byte in an object is escaped in JSON, and bare in the toolkit's form: refused by the
+    key's name before anything starts, without the value. Half a surrogate pair is refused anyhow."""
+    with pytest.raises(ContractError, match="hyperparameter 'key' holds") as error:
+        MODES["toolkit"](hyperparameters.split({"key": sent}).user)
+    assert "hunter2" not in error.value.what + error.value.remedy
 
 
 def test_none_gives_nothing():

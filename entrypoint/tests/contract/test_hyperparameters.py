@@ -3,11 +3,11 @@ import sys
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from muster.contract import hyperparameters
-from muster.contract.argv import plain
+from muster.contract.argv import MODES, plain
 from muster.errors import ContractError
 
 DIGITS = "9" * 5000
@@ -54,6 +54,8 @@ TABLE: list[tuple[str, Any, str, Any, str | None]] = [
     ("null in the file", None, "null", None, None),
     ("list in the file", [1, 2], "[1,2]", [1, 2], "[1,2]"),
 ]
+MANY = settings(max_examples=2000)
+"""For texts that others send, in every run."""
 ROWS = [pytest.param(*row[1:], id=row[0]) for row in TABLE]
 
 anything = st.text(st.characters())
@@ -165,6 +167,7 @@ def test_nesting_of_any_depth_ends_well(opening: str):
         plain(user)
 
 
+@MANY
 @given(st.dictionaries(anything, anything | json_values, max_size=4))
 def test_whatever_is_sent_is_split_or_refused(raw: dict[str, Any]):
     """No value can do more than be refused; nothing gets lost, and no key has two homes."""
@@ -175,12 +178,14 @@ def test_whatever_is_sent_is_split_or_refused(raw: dict[str, Any]):
     assert sorted([item.key for item in user] + list(reserved)) == sorted(raw)
 
 
+@MANY
 @given(anything)
 def test_an_encoded_string_comes_back(text: str):
     """What an SDK JSON-encodes is what the script gets, whatever it looks like."""
     assert hyperparameters.decode("key", json.dumps(text)).text == text
 
 
+@MANY
 @given(anything)
 def test_a_raw_string_is_kept(text: str):
     """What is no JSON string is passed on exactly as it was sent."""
@@ -205,6 +210,7 @@ def test_lists_and_objects_can_be_parsed_back(value: Any):
     assert json.loads(argv[1]) == [value]
 
 
+@MANY
 @given(st.dictionaries(sane, sane | json_values, max_size=5))
 def test_two_arguments_for_each_that_is_not_null(raw: dict[str, Any]):
     """Each hyperparameter makes exactly an option and a value, or nothing when it is null."""
@@ -216,3 +222,16 @@ def test_two_arguments_for_each_that_is_not_null(raw: dict[str, Any]):
     present = [item for item in user if item.value is not None]
     assert len(argv) == 2 * len(present)
     assert [option.lstrip("-") for option in argv[::2]] == [i.key.lstrip("-") for i in present]
+
+
+@MANY
+@given(st.dictionaries(sane, sane | json_values, max_size=4))
+def test_every_mode_makes_arguments_that_can_be_given(raw: dict[str, Any]):
+    """Whatever is sent, and in whatever form it is asked for: it is refused, or each argument is a
+    text that the kernel takes."""
+    for mode in MODES.values():
+        try:
+            arguments = mode(hyperparameters.split(raw).user)
+        except ContractError:
+            continue
+        assert all(b"\0" not in argument.encode() for argument in arguments)

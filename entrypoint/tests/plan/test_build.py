@@ -344,7 +344,26 @@ def test_ranks_that_share_a_pipe_are_told(plan, nproc: str, told: bool):
     """Several ranks that read one FIFO would each get a part of the data without knowing."""
     sent = (Channel("train", "/opt/ml/input/data/train", "Pipe"),)
     notes = plan(env={"MUSTER_NPROC": nproc}, channels=sent).notes
-    assert any("4 ranks share one FIFO" in note for note in notes) == told
+    said = "Pipe mode (train): 4 ranks share one FIFO: let one rank read, or use FastFile"
+    assert (said in notes) == told
+
+
+def test_a_rank_finds_the_mode_of_each_channel(plan):
+    """SM_CHANNEL_TRAIN is a folder or the stem of FIFOs: a variable tells which. Names may be
+    anything, so it is one for all."""
+    sent = tuple(
+        Channel(name, f"/opt/ml/input/data/{name}", mode)
+        for name, mode in (("train", "Pipe"), ("train_mode", "FastFile"), ("my-data", "File"))
+    )
+    env = plan(channels=sent).rank_env
+    assert json.loads(env["MUSTER_CHANNEL_MODES"]) == {
+        "train": "Pipe",
+        "train_mode": "FastFile",
+        "my-data": "File",
+    }
+    assert env["SM_CHANNEL_TRAIN"] == "/opt/ml/input/data/train"
+    assert env["SM_CHANNEL_TRAIN_MODE"] == "/opt/ml/input/data/train_mode"
+    assert json.loads(plan().rank_env["MUSTER_CHANNEL_MODES"]) == {}
 
 
 def test_shared_names_are_told(plan):

@@ -87,7 +87,7 @@ def test_a_list_of_groups_as_json_and_as_python(plan, sent: str):
     assert made.hosts == ("algo-2", "algo-3", "algo-10")
 
 
-@pytest.mark.parametrize("sent", ['"gpu"', "gpu", "[1]", "[['gpu']", "{}", "7"])
+@pytest.mark.parametrize("sent", ['"gpu"', "gpu", "[1]", "[['gpu']", "{}", "{[]: 1}", "7"])
 def test_what_is_no_list_of_groups_is_refused(plan, sent: str):
     """Passed over, it would train on hosts that were not meant."""
     with pytest.raises(PlanError, match="is no list of names"):

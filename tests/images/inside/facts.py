@@ -12,7 +12,7 @@ from pathlib import Path
 UNSEEN = {"/proc", "/sys", "/dev", "/inside"}
 COMMANDS = (
     *("train", "muster", "muster-rank", "muster-rsh", "torchrun", "python", "python3", "pip"),
-    *("bash", "tar", "gzip", "find"),
+    *("pip3", "bash", "tar", "gzip", "find", "chmod", "cat"),
     *("gcc", "g++", "cc", "c++", "clang", "ld", "as", "make", "cmake", "ninja"),
     *("ssh", "sshd", "ssh-keygen"),
 )

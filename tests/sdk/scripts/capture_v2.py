@@ -73,6 +73,25 @@ MORE_INPUTS = {
         input_mode="FastFile",
     ),
 }
+MODES = {
+    "input_mode": "Pipe",
+    # The SDK has no other way to ask torchrun for several processes.
+    "hyperparameters": {"epochs": 3, "lr": 0.1, "sagemaker_mpi_num_of_processes_per_host": 4},
+    "inputs": {
+        **INPUTS,
+        "boxes": TrainingInput(
+            "s3://bucket/boxes.manifest",
+            s3_data_type="AugmentedManifestFile",
+            attribute_names=["source-ref", "boxes"],
+            record_wrapping="RecordIO",
+            input_mode="Pipe",
+        ),
+        "part": TrainingInput(
+            "s3://bucket/part", distribution="ShardedByS3Key", input_mode="FastFile"
+        ),
+        "eval": TrainingInput("s3://bucket/eval", input_mode="File"),
+    },
+}
 # By hand: a generic Estimator has no `distribution`.
 TORCHRUN_BY_HAND = {
     "sagemaker_torch_distributed_enabled": True,
@@ -86,6 +105,18 @@ SMDDP = {"dataparallel": ON}
 SMDDP_WITH_OPTIONS = {"dataparallel": {**ON, "custom_mpi_options": "-verbose"}}
 SMP_1 = {"modelparallel": {**ON, "parameters": {"partitions": 2, "ddp": True}}}
 SMP_2 = {"modelparallel": {**ON, "parameters": {"tensor_parallel_degree": 2}}}
+SMP_2_HYBRID = {
+    "modelparallel": {
+        **ON,
+        "parameters": {
+            "tensor_parallel_degree": 2,
+            "hybrid_shard_degree": 4,
+            "activation_loading_horizon": 2,
+        },
+    }
+}
+
+EIGHT_RANKS = {"hyperparameters": {"sagemaker_mpi_num_of_processes_per_host": 8}}
 
 DATA = InstanceGroup("data", "ml.c5.18xlarge", 1)
 GPU = InstanceGroup("gpu", "ml.p4d.24xlarge", 2)
@@ -152,9 +183,15 @@ FORMS: dict[str, Form] = {
     "pytorch-pytorchddp": (PyTorch, distribution(pytorchddp=ON)),
     "pytorch-smp-1": (PyTorch, distribution(smdistributed=SMP_1, mpi=MPI)),
     "pytorch-smp-2": (PyTorch, distribution(smdistributed=SMP_2, torch_distributed=ON)),
+    "pytorch-smp-2-hybrid": (
+        PyTorch,
+        distribution(smdistributed=SMP_2_HYBRID, torch_distributed=ON) | EIGHT_RANKS,
+    ),
     "pytorch-compiler": (PyTorch, PYTORCH_1_12),
     "pytorch-xla": (PyTorch, PYTORCH_1_12 | distribution(pytorchxla=ON)),
     "pytorch-spot": (PyTorch, SPOT | TORCHRUN),
+    "pytorch-modes": (PyTorch, MODES | TORCHRUN),
+    "pytorch-modes-isolated": (PyTorch, MODES | {"enable_network_isolation": True} | TORCHRUN),
     "pytorch-isolated": (PyTorch, {"enable_network_isolation": True} | TORCHRUN),
     "pytorch-groups-mpi": (PyTorch, GROUPS | distribution(mpi=MPI, instance_groups=[GPU])),
     "pytorch-groups-smddp": (

@@ -10,10 +10,11 @@ import sys
 from pathlib import Path
 
 from sagemaker.core.training.configs import Compute, InputData, SourceCode
-from sagemaker.train.distributed import Torchrun
+from sagemaker.train.distributed import SMP, Torchrun
 from sagemaker.train.model_trainer import Mode, ModelTrainer
 
 SCRIPT = "digits_ddp.py"
+MESH_SCRIPT = "digits_mesh.py"
 ROOT = Path(__file__).resolve().parents[3]
 # As after `pip install` of muster on the machine that submits jobs.
 sys.path.insert(0, str(ROOT / "entrypoint" / "src"))
@@ -33,6 +34,18 @@ def forms(code: str) -> dict[str, dict[str, object]]:
         # These put their own shell script in the entry point's place.
         "entry-script": {"source_code": SourceCode(source_dir=code, entry_script=SCRIPT)},
         "command": {"source_code": SourceCode(source_dir=code, command=f"muster train {SCRIPT}")},
+        # AWS's script hands `command` no hyperparameters; muster reads them itself.
+        "command-hyperparameters": {
+            "hyperparameters": {"epochs": 11, "lr": 0.02},
+            "source_code": SourceCode(source_dir=code, command=f"muster train {SCRIPT}"),
+        },
+        # Installed by the SDK's script before it starts the entry script.
+        "requirements": {
+            "hyperparameters": {"epochs": 12},
+            "source_code": SourceCode(
+                source_dir=code, entry_script=SCRIPT, requirements="requirements.txt"
+            ),
+        },
         "muster": {
             "hyperparameters": {"epochs": 4},
             "source_code": SourceCode(source_dir=code, entry_script=SCRIPT),
@@ -45,6 +58,16 @@ def forms(code: str) -> dict[str, dict[str, object]]:
         "torchrun": {
             "source_code": SourceCode(source_dir=code, entry_script=SCRIPT),
             "distributed": Torchrun(process_count_per_node=2),
+        },
+        "torchrun-smp": {
+            "source_code": SourceCode(source_dir=code, entry_script=MESH_SCRIPT),
+            "distributed": Torchrun(
+                process_count_per_node=2, smp=SMP(tensor_parallel_degree=2, hybrid_shard_degree=1)
+            ),
+        },
+        "muster-smp": {
+            "source_code": SourceCode(source_dir=code, entry_script=MESH_SCRIPT),
+            "distributed": Muster(process_count_per_node=2, smp=SMP(tensor_parallel_degree=2)),
         },
     }
 

@@ -8,6 +8,7 @@ from urllib.parse import unquote
 
 from muster.code import s3
 from muster.code.entry import Entry, find_entry, find_installed, find_python
+from muster.code.piped import refuse_piped
 from muster.code.scratch import Scratch
 from muster.code.sources import Source, find_sources
 from muster.code.unpack import unpack
@@ -32,10 +33,12 @@ def locate(job: Job, settings: Settings, env: Mapping[str, str], scratch: Scratc
 
     Raises:
         ContractError: the job names no entry point.
-        CodeError: the entry point or the submit directory does not exist, or can't be fetched, unpacked or started.
+        CodeError: the entry point or the submit directory does not exist, or can't be fetched, unpacked or
+            started, or the code would come through a FIFO.
     """
     if not job.program:
         raise ContractError("the job names no entry point", _WAYS)
+    refuse_piped(job)
 
     def python() -> str:
         return find_python(settings.python, env)

@@ -10,7 +10,8 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from muster.contract.hyperparameters import compact
+from muster.contract.exportable import refuse_unexportable
+from muster.contract.hyperparameters import INSTEAD, compact
 from muster.errors import ContractError
 from muster.model import HyperParameter
 
@@ -54,8 +55,14 @@ def toolkit(hyperparameters: HyperParameters) -> tuple[str, ...]:
 
     That is `1e5` as 100000.0, a list as Python's repr, an object as `a=1,b=x`, null as an
     empty argument.
+
+    Raises:
+        ContractError: an object holds a NUL byte or half a surrogate pair. JSON escapes them, this form doesn't.
     """
-    return _pairs((item.key, _toolkit_text(_toolkit_value(item.sent))) for item in hyperparameters)
+    texts = {item.key: _toolkit_text(_toolkit_value(item.sent)) for item in hyperparameters}
+    for key, text in texts.items():
+        refuse_unexportable(f"hyperparameter {key!r}", text, INSTEAD)
+    return _pairs(texts.items())
 
 
 MODES: dict[str, Callable[[HyperParameters], tuple[str, ...]]] = {

@@ -91,7 +91,7 @@ def _read_list(sent: Any) -> tuple[str, ...] | None:
     if isinstance(sent, str):
         import ast  # noqa: PLC0415  (for a rare case)
 
-        with contextlib.suppress(ValueError, SyntaxError, RecursionError, MemoryError):
+        with contextlib.suppress(ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
             names = ast.literal_eval(sent)
     if names is None:
         return None

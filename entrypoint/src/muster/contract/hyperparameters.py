@@ -19,7 +19,8 @@ CONFIG = "muster_config"
 """Names a file with more hyperparameters."""
 _RESERVED_PREFIX = "sagemaker_"
 _MARGIN = 100
-_INSTEAD = "Send it as base64, or as a file in a channel."
+INSTEAD = "Send it as base64, or as a file in a channel."
+"""What to do with a value that no program can be given."""
 _NOT_SHOWN = frozenset(
     {
         "sagemaker_program",
@@ -105,7 +106,7 @@ def split(raw: Mapping[str, Any]) -> Split:
     decoded = [decode(key, raw[key]) for key in sorted(raw)]
     for item in decoded:
         carried = item.key + item.text + compact(item.value)
-        refuse_unexportable(f"hyperparameter {item.key!r}", carried, _INSTEAD)
+        refuse_unexportable(f"hyperparameter {item.key!r}", carried, INSTEAD)
     reserved = [item for item in decoded if is_reserved(item.key)]
     return Split(
         user=tuple(item for item in decoded if not is_reserved(item.key)),

@@ -15,6 +15,7 @@ from muster.model import Code, Job, Plan
 from muster.plan import environment, smddp
 from muster.plan.facts import Facts
 from muster.plan.launchers import BUILT, Launcher
+from muster.plan.mesh import choose_mesh
 from muster.plan.mpi_options import MpiOptions, read_options
 from muster.plan.reserved import review
 from muster.plan.start import Start
@@ -68,6 +69,7 @@ def make_plan(
     arguments = argv.arguments(job.hyperparameters, settings.args_mode) + job.program_args
     extras = smddp.extras(job, settings, start) if name == "mpirun" else smddp.Extras()
     script = extras.wrapper + code.command + arguments
+    mesh = choose_mesh(job, topology, shared=not launcher.one_a_host)
     told = launcher.from_one_host and not settings.exec_only
     env = environment.launcher_env(job, topology, inherited) | launcher.env(start) | extras.env
     direct = environment.no_proxy(job, inherited) if settings.extend_no_proxy else {}
@@ -87,7 +89,8 @@ def make_plan(
         rank_env=environment.rank_env(job, code, arguments, meeting_point, inherited)
         | launcher.rank_env(start)
         | {"MUSTER_IN_WORLD": str(int(not outside))}
-        | ({} if launcher.one_a_host else {"MUSTER_RANKS": name}),
+        | ({} if launcher.one_a_host else {"MUSTER_RANKS": name})
+        | mesh.env,
         rank_argv=script if told else (),
         names={start.addresses[host]: host for host in topology.hosts if host in start.addresses},
         kept=launcher.kept(inherited) if launcher.kept else None,
@@ -100,6 +103,7 @@ def make_plan(
             *remarks,
             *extras.notes,
             chosen.conflict or f"launcher {name} ({chosen.source})",
+            *mesh.notes,
             *_unused_options(job, settings, name),
             *_about_the_host(job, topology, env, start.options.variables),
             *(["NO_PROXY extended by the job's hosts"] if direct else []),
@@ -193,8 +197,8 @@ def _shared_pipes(job: Job, topology: Topology) -> tuple[str, ...]:
     pipes = [channel.name for channel in job.channels if channel.input_mode == "Pipe"]
     if not pipes or topology.nproc == 1:
         return ()
-    named = ", ".join(pipes)
-    return (f"Pipe mode ({named}): {topology.nproc} ranks share one FIFO, let one of them read",)
+    shared = f"Pipe mode ({', '.join(pipes)}): {topology.nproc} ranks share one FIFO"
+    return (f"{shared}: let one rank read, or use FastFile",)
 
 
 def _little_shm(job: Job) -> tuple[str, ...]:

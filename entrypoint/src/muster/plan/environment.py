@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping, Sequence
 
@@ -87,4 +88,8 @@ def rank_env(
     return {
         **sm_exports(job, code, arguments, master),
         "PYTHONPATH": os.pathsep.join(path),
+        # SM_CHANNEL_TRAIN is no folder in Pipe mode. SM_CHANNEL_TRAIN_MODE could be a channel's own name.
+        "MUSTER_CHANNEL_MODES": json.dumps(
+            {channel.name: channel.input_mode for channel in job.channels}
+        ),
     }

@@ -18,16 +18,18 @@ from __future__ import annotations
 import os
 from typing import List, Optional  # noqa: UP035  (the SDK's models read these at run time)
 
-from sagemaker.train.distributed import DistributedConfig
+from sagemaker.train.distributed import Torchrun
 
 
-class Muster(DistributedConfig):  # type: ignore[misc]
+# The SDK sends `smp=` as mp_parameters for Torchrun and its subclasses alone.
+class Muster(Torchrun):  # type: ignore[misc]
     """How muster is to start the ranks.
 
     Args:
         launcher: torchrun, mpirun, horovodrun, cluster or plain; default: the image's own.
         process_count_per_node: ranks a host; default: the visible GPUs, or 1.
         mpi_additional_options: for mpirun; each item is read as a shell reads words.
+        smp: degrees of parallelism, an SMP of the SDK's; the ranks get a mesh of them (muster.training.mesh).
     """
 
     launcher: Optional[str] = None  # noqa: UP045
