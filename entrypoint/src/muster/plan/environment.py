@@ -87,4 +87,5 @@ def rank_env(
     return {
         **sm_exports(job, code, arguments, master),
         "PYTHONPATH": os.pathsep.join(path),
+        "MUSTER_CHECKPOINT_DIR": job.checkpoints,
     }

@@ -42,6 +42,7 @@ class Settings:
     program: str | None
     submit_directory: str | None
     code_dir: str | None
+    checkpoint_dir: str | None
     job_name: str | None
     region: str | None
     log_level: str | None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from muster.variables import Setting, one_of, port, positive, switch
+from muster.variables import Setting, folder, one_of, port, positive, switch
 
 LAUNCHERS = ("torchrun", "mpirun", "horovodrun", "cluster", "plain")
 """Every launcher by the name a user types."""
@@ -31,6 +31,14 @@ JOB: dict[str, Setting] = {
     ),
     "code_dir": Setting(
         "MUSTER_CODE_DIR", str, None, "a folder", "Code that was put into the image."
+    ),
+    "checkpoint_dir": Setting(
+        "MUSTER_CHECKPOINT_DIR",
+        folder,
+        None,
+        "an absolute path",
+        "Where checkpoints are (docs/checkpoints.md). Otherwise what the job names, or "
+        "/opt/ml/checkpoints. Every rank finds it set.",
     ),
     "job_name": Setting(
         "TRAINING_JOB_NAME", str, None, "a name", "The job's name, set by the platform."
