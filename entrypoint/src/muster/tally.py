@@ -36,7 +36,7 @@ class Tally:
     newest: int
     """The newest step that any of them has; NONE for none."""
     poorest: str
-    """The rank whose newest step is the oldest, and its host."""
+    """The rank whose newest step is the oldest, its host and folder."""
     lowest: int
     """That step; NONE when it has none."""
     foreign: int

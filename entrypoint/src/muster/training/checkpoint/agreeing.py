@@ -15,6 +15,8 @@ from muster.training.checkpoint.place import CheckpointError, Place
 
 _SOCKET = "MUSTER_AGREE"
 _SEVERAL = 2
+_PATH, _NAME = 200, 300
+"""Characters of a folder and of a rank's name that travel."""
 
 
 def new_run() -> str:
@@ -32,7 +34,8 @@ def count(place: Place, keys: list[str], foreign: int) -> Tally:
         keys=mine[:KEYS],
         most=len({step_of(key) for key in mine}),
         newest=newest,
-        poorest=place.label,
+        # Its own folder, so that the text is the same on all hosts.
+        poorest=f"{place.label} ({place.folder[-_PATH:]})"[-_NAME:],
         lowest=newest,
         foreign=foreign,
         run=new_run(),
@@ -57,7 +60,7 @@ def agree(tally: Tally, env: Mapping[str, str]) -> Tally:
     )
 
 
-def choose(whole: Tally, folder: str) -> str | None:
+def choose(whole: Tally) -> str | None:
     """The key at which all ranks go on; None for a fresh start. The same for all of them. Pure.
 
     Raises:
@@ -67,7 +70,7 @@ def choose(whole: Tally, folder: str) -> str | None:
         return whole.keys[0]
     if whole.foreign:
         raise CheckpointError(
-            f"the checkpoints in {folder} were saved by {whole.foreign} ranks, and this job has "
+            f"the checkpoints were saved by {whole.foreign} ranks, and this job has "
             f'{whole.world}: start as many, or save with scope="leader" or save_sharded(), which any '
             "number of ranks can read"
         )
@@ -75,7 +78,7 @@ def choose(whole: Tally, folder: str) -> str | None:
         return None  # Killed in its first save: some have it, others don't.
     has = f"nothing later than step {whole.lowest}" if whole.lowest != NONE else "none"
     raise CheckpointError(
-        f"no checkpoint in {folder} is whole on all {whole.world} ranks: {whole.poorest} has {has}, "
+        f"no checkpoint is whole on all {whole.world} ranks: {whole.poorest} has {has}, "
         f"others go up to step {whole.newest}. Let all hosts find the same folder or S3 prefix, or "
         "empty it to begin anew"
     )

@@ -70,12 +70,12 @@ class Store:
             worlds = [shard.world for shard in shards.shards(place.folder, step)]
             foreign = foreign or next((n for n in worlds if n not in (0, place.world)), 0)
         whole = agreeing.agree(agreeing.count(place, keys, foreign), os.environ)
-        chosen = agreeing.choose(whole, place.folder)
+        chosen = agreeing.choose(whole)
         self._resumed, self._base, self._run = True, chosen, whole.run
         step = step_of(chosen) if chosen else NONE
         if place.rank == 0 and whole.newest > step:
             begins = f"goes on at step {step}" if chosen else "begins anew"
-            what = "step %d is not whole on all ranks (%s): the training %s"
+            what = "step %d is not whole on all ranks, as on %s: the training %s"
             _log.warning(what, whole.newest, whole.poorest, begins)
         return step if chosen else None
 
