@@ -398,6 +398,35 @@ def test_a_sharded_state_comes_back_on_any_number_of_ranks(train):
         assert resumed(run.out) == [f"{rank} 10 True" for rank in range(ranks)], run.out
 
 
+ANY_OBJECT = """
+    import sys
+    import torch
+    from muster.training import checkpoint
+    class Mine:
+        pass
+    checkpoint.save({"weights": torch.ones(3), "mine": Mine()}, 1, folder=sys.argv[1])
+    try:
+        checkpoint.load(1, folder=sys.argv[1])
+    except checkpoint.CheckpointError as error:
+        print(error)
+    state = checkpoint.load(1, folder=sys.argv[1], weights_only=False)
+    print(state["weights"].sum().item(), type(state["mine"]).__name__)
+"""
+
+
+def test_any_object_is_read_when_asked_for(tmp_path):
+    """Tensors and plain data are read as they are; for more the error says how, and what it means."""
+    script = tmp_path / "train.py"
+    script.write_text(textwrap.dedent(ANY_OBJECT), encoding="utf-8")
+    command = [sys.executable, str(script), str(tmp_path / "checkpoints")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    first, last = done.stdout.splitlines()
+    assert "can't be read" in first
+    assert "weights_only=False" in first
+    assert last == "3.0 Mine"
+
+
 # What the harness says of the folder.
 
 

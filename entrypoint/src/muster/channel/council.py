@@ -48,9 +48,12 @@ class Council:
 
     def answers(self) -> Iterator[tuple[str, Message]]:
         """What each host is to be told, once all ranks have asked or can't agree; else nothing."""
-        why = self._trouble()
-        if not why and (self._missing() or not self._said):
+        why = self._different_worlds()
+        # Cheap, as it is asked with each of thousands of ranks; who is counted twice is seen below.
+        asked = sum(len(tally.ranks) for _, tally in self._said.values())
+        if not why and not 0 < self._world() <= asked:
             return
+        why = why or self._twice()
         answer: Message = {"type": "agreed", "why": why}
         if not why:
             whole = merge(tally for _, tally in self._said.values()).pack()
@@ -86,14 +89,19 @@ class Council:
         asked = {rank for _, tally in self._said.values() for rank in tally.ranks}
         return [rank for rank in range(self._world()) if rank not in asked]
 
-    def _trouble(self) -> str:
-        """Why those that have asked can't be ranks of one world; empty when they can."""
+    def _different_worlds(self) -> str:
+        """Two hosts whose ranks can't be of one world; empty when all can."""
+        world = self._world()
+        for host, (_, tally) in self._said.items():
+            if tally.world != world:
+                worlds = f"{world} on {next(iter(self._said))}, {tally.world} on {host}"
+                return f"the ranks that call resume() say different numbers of ranks: {worlds}"
+        return ""
+
+    def _twice(self) -> str:
+        """A rank that two hosts have; empty when there is none."""
         owner: dict[int, str] = {}
         for host, (_, tally) in self._said.items():
-            first, (_, other) = next(iter(self._said.items()))
-            if tally.world != other.world:
-                worlds = f"{other.world} on {first}, {tally.world} on {host}"
-                return f"the ranks that call resume() say different numbers of ranks: {worlds}"
             for rank in tally.ranks:
                 if rank in owner:
                     return f"rank {rank} calls resume() on {owner[rank]} and on {host}"
