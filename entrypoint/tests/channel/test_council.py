@@ -201,5 +201,7 @@ def test_a_stop_ends_the_reminders(hosts):
     job.run()
     job.say("algo-1", "agree", 2.0, serial=1, tally=tally([0, 1], [10]).pack())
     job.say("algo-2", "stop", 3.0, signum=15)
-    job.tick(2.0 + REMIND_S)
+    # One that has called just before it was told.
+    job.say("algo-1", "agree", 3.1, serial=2, tally=tally([0], [10]).pack())
+    job.tick(4.0 + REMIND_S)
     assert "unagreed" not in job.kinds("algo-1")
