@@ -28,7 +28,9 @@ def test_case_001_no_program_or_an_empty_file(contract, content):
         assert all(way in ended.failure for way in WAYS)
 
 
-@pytest.mark.parametrize("name", ["inputdataconfig", "resourceconfig", "hyperparameters"])
+@pytest.mark.parametrize(
+    "name", ["inputdataconfig", "resourceconfig", "hyperparameters", "checkpointconfig"]
+)
 @pytest.mark.parametrize("content", ["", '{"a": '], ids=["zero-bytes", "cut-off"])
 def test_case_001_a_broken_file_is_named(contract, name, content):
     """Whichever file is broken, the first line of the failure file names it."""
@@ -46,7 +48,6 @@ def test_case_001_files_that_nobody_reads(contract, content):
     for name in (
         "trainingjobconfig",
         "init-config",
-        "checkpointconfig",
         "tensorboardoutputconfig",
         "debughookconfig",
         "profilerconfig",

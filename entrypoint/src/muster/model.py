@@ -75,6 +75,10 @@ class Paths:
         return self._below("output", "failure")
 
     @property
+    def checkpoints(self) -> str:
+        return self._below("checkpoints")
+
+    @property
     def record(self) -> str:
         """Where the harness keeps its own account of the run."""
         return self._below("output", "data", "muster")
@@ -162,6 +166,10 @@ class Job:
     """The AWS region; empty when none is known."""
     log_level: int = 20
     """As the logging module counts: 10 debug, 20 info, 30 warning, 40 error."""
+    checkpoints: str = "/opt/ml/checkpoints"
+    """The folder that SageMaker keeps in step with S3."""
+    checkpoints_source: str = ""
+    """What names that folder; empty where nothing does."""
     notes: tuple[str, ...] = ()
     """What was defaulted or found odd, one line each."""
 

@@ -12,7 +12,7 @@ from muster.banner import banner
 from muster.channel.gathering import gather
 from muster.channel.meeting import JobEnded, Meeting
 from muster.channel.opening import open_meeting
-from muster.check import refuse_missing_gpu
+from muster.check import look_at_checkpoints, refuse_missing_gpu
 from muster.code import Scratch, add_config, locate
 from muster.contract import read_contract, read_place
 from muster.errors import (
@@ -118,6 +118,7 @@ class _Run:
         facts = look_up_facts(job, settings, env)
         self._enter("check")
         refuse_missing_gpu(job, settings, env)
+        job = self.job = replace(job, notes=(*job.notes, *look_at_checkpoints(job)))
         self._enter("rollcall")
         facts = gather(meeting, job, settings, facts)
         self._enter("code")

@@ -61,6 +61,13 @@ def duration(text: str) -> float:
     return number
 
 
+def folder(text: str) -> str:
+    """An absolute path. Raises ValueError."""
+    if not text.startswith("/"):
+        raise ValueError(text)
+    return text
+
+
 def addresses(text: str) -> dict[str, str]:
     """`host=address,host=address`. Raises ValueError."""
     parts = [item.partition("=") for item in text.split(",") if item.strip()]

@@ -9,17 +9,17 @@ It goes through its phases in one direction:
 
 from __future__ import annotations
 
-import dataclasses
 from collections import deque
 from collections.abc import Sequence
 
 from muster.channel import message as msg
 from muster.channel import relay
 from muster.channel.agreement import HostFacts, disagreement, notes, nprocs
+from muster.channel.council import Council
 from muster.channel.phases import Limits, Phase
 from muster.channel.roster import HostState, Roster, missing_and_why
 from muster.channel.straggling import stalled
-from muster.channel.verdict import lost_cause, root_cause
+from muster.channel.verdict import lost_cause, root_cause, told_cause
 from muster.channel.wire import Message, WireError
 from muster.errors import STATUS_OF_KIND, Kind
 from muster.model import Cause
@@ -47,6 +47,7 @@ class Coordinator:
         """What the agreement has found odd."""
         self.reasons: dict[str, str] = {}
         """Why missing hosts are not here, as far as that is known."""
+        self._council = Council()
         self._began = now
         self._limits = limits
         self._due: dict[str, float] = {"rollcall": now + limits.rollcall}
@@ -67,6 +68,7 @@ class Coordinator:
             "stacks": self._on_stacks,
             "over": self._on_over,
             "reported": self._on_reported,
+            "agree": self._on_agree,
             **dict.fromkeys(relay.KINDS, self._on_relay),
         }.get(str(message.get("type")))
         if listen is None:
@@ -128,6 +130,7 @@ class Coordinator:
                     "straggle": self._ask_for_stacks,
                     "stalled": self._conclude_as_stalled,
                     "ending": self._leave,
+                    "unagreed": self._remind,
                 }[what]()
 
     def next_due(self) -> float | None:
@@ -162,7 +165,7 @@ class Coordinator:
         self._send_all({"type": "go"})
 
     def _on_failed(self, host: HostState, message: Message) -> None:
-        cause = self._cause(host, message)
+        cause = told_cause(host, message)
         if cause is None:
             raise WireError("a failure without a cause")
         if self.verdict is None:
@@ -195,7 +198,7 @@ class Coordinator:
         host.stacks.append(f"rank {rank} on {host.name}:\n{msg.text(message, 'text')}")
 
     def _on_over(self, host: HostState, message: Message) -> None:
-        cause = self._cause(host, message)
+        cause = told_cause(host, message)
         host.over, host.living = True, 0
         if self.verdict is None:
             host.cause = cause or host.cause
@@ -204,6 +207,12 @@ class Coordinator:
     def _on_reported(self, host: HostState, _message: Message) -> None:
         host.reported = True
         self._leave_when_all_reported()
+
+    def _on_agree(self, host: HostState, message: Message) -> None:
+        self._council.hear(host.name, message, self._now)
+        for name, answer in self._council.answers():
+            self._send(name, answer)
+        self._remind()
 
     def _on_relay(self, host: HostState, message: Message) -> None:
         running = self.phase is Phase.RUN and not self._stop
@@ -223,6 +232,13 @@ class Coordinator:
             "The missing hosts' own logs say more. The job's security group must allow all TCP "
             "between its hosts. MUSTER_ROLLCALL_S is how long they may take.",
         )
+
+    def _remind(self) -> None:
+        for name, reminder in self._council.reminders(self._now):
+            self._send(name, reminder)
+        self._due.pop("unagreed", None)
+        if (due := self._council.next_due()) and self.phase is Phase.RUN and not self._stop:
+            self._due["unagreed"] = due
 
     def _ask_for_stacks(self) -> None:
         for host in self.roster:
@@ -272,17 +288,6 @@ class Coordinator:
         self.phase = Phase.LEAVE
         self._due = {}
         self._send_all({"type": "leave"})
-
-    def _cause(self, host: HostState, message: Message) -> Cause | None:
-        """A message's cause, its time on the leader's clock."""
-        cause = msg.unpack_cause(message.get("cause"))
-        if cause is None:
-            return None
-        # A host that could not read its own name is known here all the same.
-        where = host.name if cause.host == "-" else cause.host
-        return dataclasses.replace(
-            cause, host=where, time=cause.time - host.offset if cause.time else 0.0
-        )
 
     def _send(self, name: str, message: Message) -> None:
         host = self.roster[name]

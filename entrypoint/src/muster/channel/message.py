@@ -2,8 +2,9 @@
 
     host → leader   join {facts}  ready {launcher}  failed {cause}  stop {signum}
                     ranks {done, living}  stacks {rank, text}  over {cause}  reported {}
+                    agree {serial, tally}
     leader → host   welcome {master_port, nprocs}  go {}  stop {signum, host}  dump {}
-                    verdict {cause}  leave {}
+                    verdict {cause}  leave {}  agreed {serial, why, tally}  unagreed {text}
     both ways       beat {}; spawn, hangup, ate, output, exited for another host (relay.py)
 
 docs/channel.md says when each is sent.

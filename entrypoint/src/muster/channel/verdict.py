@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable
 
+from muster.channel import message as msg
+from muster.channel.roster import HostState
+from muster.channel.wire import Message
 from muster.errors import STATUS_OF_KIND
 from muster.model import Cause
 
@@ -19,6 +23,21 @@ def root_cause(causes: Iterable[Cause]) -> Cause | None:
         return cause.asked, cause.echo, cause.time or float("inf")
 
     return min(causes, key=order, default=None)
+
+
+def told_cause(host: HostState, message: Message) -> Cause | None:
+    """The cause that a host tells, its time on the leader's clock.
+
+    Raises:
+        WireError: what it tells is none.
+    """
+    cause = msg.unpack_cause(message.get("cause"))
+    if cause is None:
+        return None
+    # A host that could not read its own name is known here all the same.
+    where = host.name if cause.host == "-" else cause.host
+    time = cause.time - host.offset if cause.time else 0.0
+    return dataclasses.replace(cause, host=where, time=time)
 
 
 def lost_cause(host: str, how: str, since: float) -> Cause:

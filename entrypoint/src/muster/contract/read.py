@@ -6,7 +6,7 @@ import socket
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from muster.contract import files, hyperparameters, resources
+from muster.contract import checkpoints, files, hyperparameters, resources
 from muster.contract.exportable import refuse_unexportable
 from muster.contract.machine import interface_towards, look_at_machine
 from muster.contract.precedence import Choice, choose
@@ -43,11 +43,12 @@ def read_contract(
     )
     program = find_program(settings, split.reserved, command_line)
     submit_directory = find_submit_directory(settings, split.reserved)
+    folder = checkpoints.find_folder(settings, paths)
     level, about_level = _log_level(settings, split.reserved)
     name = _name(settings, split.reserved)
     remarks = (
         *(cluster.note, other_interface, program.conflict, submit_directory.conflict),
-        *(name.conflict, about_level),
+        *(name.conflict, about_level, folder.conflict),
     )
     return Job(
         name=name.value or _NAMELESS,
@@ -72,6 +73,8 @@ def read_contract(
         framework_params=split.framework,
         region=split.reserved.get("sagemaker_region") or settings.region or "",
         log_level=level,
+        checkpoints=folder.value or paths.checkpoints,
+        checkpoints_source=folder.source if folder.value else "",
         notes=(*misspelt(env), *filter(None, remarks)),
     )
 

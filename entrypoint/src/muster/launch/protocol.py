@@ -20,7 +20,9 @@ HERE_VARIABLE = "MUSTER_SOCKET_HERE"
 """The same in what was started here for another host: a launcher may carry its own host's along."""
 RSH_VARIABLE = "MUSTER_RSH"
 """The socket of remote start."""
-PRIVATE = (SOCKET_VARIABLE, HERE_VARIABLE, RSH_VARIABLE)
+AGREE_VARIABLE = "MUSTER_AGREE"
+"""The socket where ranks ask at which checkpoint all of them go on."""
+PRIVATE = (SOCKET_VARIABLE, HERE_VARIABLE, RSH_VARIABLE, AGREE_VARIABLE)
 """What no script sees, unless its harness hands it over."""
 ERROR_DIR_VARIABLE = "MUSTER_ERROR_DIR"
 

@@ -14,6 +14,7 @@ from muster import log
 from muster.channel.meeting import Meeting
 from muster.errors import LaunchError
 from muster.launch import children, evidence, explain
+from muster.launch.agreement import Agreement
 from muster.launch.outcome import LauncherEnd, decide
 from muster.launch.policy import LogPolicy, make_policy
 from muster.launch.ranks import Ranks
@@ -98,6 +99,7 @@ def _supervised(
     launcher = children.start_launcher(
         plan, surroundings.launcher(ranks.address, remote.address), pump
     )
+    agreement = Agreement(meeting.peer.tell, folder)
     limits = Limits(
         expected=plan.nproc,
         shared_world=plan.shared and len(plan.hosts) > 1,
@@ -105,7 +107,7 @@ def _supervised(
         abort_grace=settings.abort_grace_s,
         frozen=settings.silence_s,
     )
-    supervisor = Supervisor((launcher, ranks, remote), meeting, pump, limits)
+    supervisor = Supervisor((launcher, ranks, remote, agreement), meeting, pump, limits)
 
     def account() -> Outcome:
         outcome = decide(
@@ -126,6 +128,7 @@ def _supervised(
 
     outcome = supervisor.run(account)
     remote.close()
+    agreement.close()
     pump.drain(1.0)
     _show_hidden(ranks, policy, pump)
     return outcome

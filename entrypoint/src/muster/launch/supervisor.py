@@ -17,6 +17,7 @@ from muster.channel.meeting import Meeting
 from muster.channel.message import pack_cause, unpack_cause
 from muster.channel.wire import Message
 from muster.launch import children
+from muster.launch.agreement import Agreement
 from muster.launch.lookout import Lookout, wake
 from muster.launch.outcome import is_consequence
 from muster.launch.ranks import Ranks
@@ -56,12 +57,12 @@ class Supervisor:
 
     def __init__(
         self,
-        here: tuple[children.Launcher, Ranks, RemoteStart],
+        here: tuple[children.Launcher, Ranks, RemoteStart, Agreement],
         meeting: Meeting,
         pump: LogPump,
         limits: Limits,
     ) -> None:
-        launcher, ranks, remote = here
+        launcher, ranks, remote, agreement = here
         self.stop_signal = 0
         self.launcher_left = False
         """Whether the launcher ended while ranks of it were alive."""
@@ -71,6 +72,7 @@ class Supervisor:
         self._launcher = launcher
         self._ranks = ranks
         self._remote = remote
+        self._agreement = agreement
         self._meeting = meeting
         self._pump = pump
         self._limits = limits
@@ -85,8 +87,8 @@ class Supervisor:
         self._selector = selectors.DefaultSelector()
         self._selector.register(meeting.inbox, selectors.EVENT_READ, self._on_signals)
         self._selector.register(meeting.peer, selectors.EVENT_READ, meeting.peer.turn)
-        ranks.watch(self._selector)
-        remote.watch(self._selector)
+        for each in (ranks, remote, agreement):
+            each.watch(self._selector)
 
     def run(self, account: Callable[[], Outcome]) -> Outcome:
         """Returns when every rank of the job is over, and the launcher here.
@@ -183,6 +185,7 @@ class Supervisor:
         for rank in self._ranks.living:
             rank.signal(number)
             wake(rank)
+        self._agreement.end()
 
     def _on_signals(self) -> None:
         for number in self._meeting.inbox.read():
@@ -213,7 +216,7 @@ class Supervisor:
             self._stop(number, f"{directive['host']} was asked to stop")
         elif directive["type"] == "dump":
             self.lookout.ask_for_stacks()
-        elif self._remote.heed(directive):
+        elif self._remote.heed(directive) or self._agreement.heed(directive):
             return
         elif directive["type"] == "verdict" and not self._ending:
             if self._ranks.living:

@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Mapping
 
-from muster.launch import protocol
+from muster.launch import agreement, protocol
 from muster.launch.ranks import Orders
 from muster.launch.spill import spill
 from muster.model import Plan
@@ -72,7 +72,7 @@ class Surroundings:
     @functools.cache  # noqa: B019  (one object a run)
     def _rank_env(self) -> dict[str, str]:
         plan = self._plan
-        env = dict(plan.rank_env)
+        env = {**plan.rank_env, protocol.AGREE_VARIABLE: agreement.address(self._folder)}
         if plan.rank_argv:
             # The launcher's `ssh` is the launcher's, and what it wasn't given the ranks get from here.
             kept = plan.kept if plan.kept is not None else self._inherited

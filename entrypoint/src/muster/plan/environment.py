@@ -92,4 +92,5 @@ def rank_env(
         "MUSTER_CHANNEL_MODES": json.dumps(
             {channel.name: channel.input_mode for channel in job.channels}
         ),
+        "MUSTER_CHECKPOINT_DIR": job.checkpoints,
     }

@@ -43,6 +43,7 @@ class Settings:
     submit_directory: str | None
     code_dir: str | None
     config: str | None
+    checkpoint_dir: str | None
     job_name: str | None
     region: str | None
     log_level: str | None

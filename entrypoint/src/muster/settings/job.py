@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from muster.variables import Setting, one_of, port, positive, switch
+from muster.variables import Setting, folder, one_of, port, positive, switch
 
 LAUNCHERS = ("torchrun", "mpirun", "horovodrun", "cluster", "plain")
 """Every launcher by the name a user types."""
@@ -38,6 +38,14 @@ JOB: dict[str, Setting] = {
         None,
         "a YAML or JSON file in the code, or CHANNEL/FILE",
         "More hyperparameters, below those of the job. The hyperparameter muster_config wins.",
+    ),
+    "checkpoint_dir": Setting(
+        "MUSTER_CHECKPOINT_DIR",
+        folder,
+        None,
+        "an absolute path",
+        "Where checkpoints are (docs/checkpoints.md). Otherwise what the job names, or "
+        "/opt/ml/checkpoints. Every rank finds it set.",
     ),
     "job_name": Setting(
         "TRAINING_JOB_NAME", str, None, "a name", "The job's name, set by the platform."
