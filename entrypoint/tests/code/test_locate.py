@@ -199,12 +199,3 @@ def test_a_shell_script_needs_no_python(opt_ml, make_job, tmp_path: Path):
     path = opt_ml.file("code/run.sh", "#!/bin/sh\n", 0o755)
     job = make_job(paths=Paths(str(opt_ml.base)), program="run.sh")
     assert locate(job, read_settings({}), {"PATH": str(tmp_path)}).command == (str(path),)
-
-
-def test_a_requirements_file_is_not_passed_over(find, opt_ml):
-    """What this version doesn't install, it names."""
-    opt_ml.file("code/train.py", "")
-    assert find().notes == ()
-    opt_ml.file("code/requirements.txt", "transformers")
-    (note,) = find().notes
-    assert note.startswith("requirements.txt is not installed")

@@ -38,14 +38,8 @@ def locate(job: Job, settings: Settings, env: Mapping[str, str]) -> Code:
         path = os.path.normpath(os.path.join(folder, job.program))
         if _is_file(path):
             command = command_for(path, lambda: find_python(settings.python, env))
-            return Code(folder, job.program, command, _remarks(folder))
+            return Code(folder, job.program, command)
     raise _missing(job, folders)
-
-
-def _remarks(folder: str) -> tuple[str, ...]:
-    if os.path.exists(os.path.join(folder, "requirements.txt")):
-        return ("requirements.txt is not installed by this version: install it in the image",)
-    return ()
 
 
 def _is_file(path: str) -> bool:
