@@ -95,7 +95,10 @@ class Index:
                 self.send_response(404 if body is None else 200)
                 self.send_header("Content-Type", "text/html")
                 self.end_headers()
-                self.wfile.write(body or b"")
+                if self.command == "GET":
+                    self.wfile.write(body or b"")
+
+            do_HEAD = do_GET  # noqa: N815  (the same)
 
             def log_message(self, *_: object) -> None:
                 pass

@@ -12,7 +12,9 @@ from muster.errors import RequirementsError
 from muster.requirements import building, network, resolving
 from muster.requirements.ended import Ended, Told
 
-_LINE = re.compile(r"^\s*(?:ERROR|error|fatal|\u00d7|╰─[>▶])[:\s]\s*(?P<text>\S.*)$", re.MULTILINE)
+_LINE = re.compile(
+    r"^\s*(?:ERROR|error|fatal|cause|\u00d7|╰─[>▶])[:\s]\s*(?P<text>\S.*)$", re.MULTILINE
+)
 _EMPTY_WORDS = re.compile(
     r"subprocess-exited-with-error|See above for|ResolutionImpossible|\[\d+ lines"
 )

@@ -17,6 +17,7 @@ _HOSTS = (
     re.compile(r"Connection to (?P<host>\S+) timed out"),
     re.compile(r"Failed to connect to (?P<host>\S+) (?:while|port (?P<port>\d+))"),
     re.compile(r"(?:Failed to fetch: `|unable to access ')(?P<url>[^`']+)"),
+    re.compile(r"(?:for url|An index URL) \((?P<url>[^)]+)\)"),
 )
 _INDEXES = re.compile(r"^Looking in indexes: (?P<urls>.+)$", re.MULTILINE)
 _REASONS = (

@@ -49,11 +49,16 @@ def normal(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
+def is_kept(name: str) -> bool:
+    """Whether a package is one of those that the image's torch stands or falls with."""
+    return bool(_KEPT.fullmatch(normal(name)))
+
+
 def pins(text: str) -> dict[str, str]:
     """Of a constraints file, the versions of the packages that must stay."""
     found = (_PIN.match(line) for line in text.splitlines())
     named = {normal(match[1]): match[2] for match in found if match}
-    return {name: version for name, version in named.items() if _KEPT.fullmatch(name)}
+    return {name: version for name, version in named.items() if is_kept(name)}
 
 
 def constraints(kept: Mapping[str, str]) -> str:

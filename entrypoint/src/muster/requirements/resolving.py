@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 
 from muster.requirements.ended import Ended, Told
+from muster.requirements.packages import is_kept
 
 _CAUSES = re.compile(r"The conflict is caused by:\n(?P<lines>(?:[ \t]+\S.*\n?)+)")
-_CONSTRAINT = re.compile(r"The user requested \(constraint\) (?P<spec>\S+)")
+_CONSTRAINT = re.compile(r"The user requested \(constraint\) ([\w.-]+?)[=<>!~].*")
 _UV = re.compile(r"No solution found when resolving dependencies:?\s*\n(?P<text>(?:.*\S.*\n?)+)")
 _OTHER_PYTHON = re.compile(
     r"Package '(?P<name>[^']+)' requires a different Python: \S+ not in '(?P<wants>[^']+)'"
@@ -37,27 +38,26 @@ _NEWEST = 6
 def conflict(end: Ended) -> Told | None:
     """Two packages want different versions of a third, or of one that the image keeps."""
     if found := _UV.search(end.output):
-        return "the packages don't fit together: " + " ".join(
-            found["text"].strip(" ╰─▶>").split()
-        ), _kept(end)
+        text = " ".join(found["text"].strip(" ╰─▶>").removeprefix("cause:").split())
+        fits = "torch" in text or "numpy" in text
+        return f"the packages can't be had together: {text}", _kept(end) if fits else ""
     found = _CAUSES.search(end.output)
     if not found:
         return None
     lines = [line.strip() for line in found["lines"].splitlines()]
-    kept = [match["spec"] for match in map(_CONSTRAINT.fullmatch, lines) if match]
-    wanted = [
-        line.replace("The user requested", "it asks for")
-        for line in lines
-        if not _CONSTRAINT.fullmatch(line)
+    images = [
+        line for line in lines if (match := _CONSTRAINT.fullmatch(line)) and is_kept(match[1])
     ]
-    if not kept:
-        return "the packages don't fit together: " + "; ".join(
-            wanted
-        ), "Loosen one of the versions."
-    has = f"the image has {' and '.join(kept)}" + (
-        f" ({end.constraints})" if end.constraints else ""
-    )
-    return f"{'; '.join(wanted)}, and {has}", _kept(end)
+    others = "; ".join(_asked(line) for line in lines if line not in images)
+    if not images:
+        return f"the packages don't fit together: {others}", "Loosen one of the versions."
+    has = " and ".join(line.rpartition(" ")[2] for line in images)
+    return f"{others}, and the image has {has} ({end.constraints})", _kept(end)
+
+
+def _asked(line: str) -> str:
+    said = line.replace("The user requested (constraint)", "a constraint asks for")
+    return said.replace("The user requested", "it asks for")
 
 
 def _kept(end: Ended) -> str:
@@ -93,7 +93,10 @@ def no_version(end: Ended) -> Told | None:
         return None
     spec, source = _plain(found["spec"]), f"the folder {end.wheels}" if end.wheels else "the index"
     if found["versions"] == "none":
-        remedy = "Is the name right? Wheels for another Python or platform don't count."
+        remedy = (
+            "Is the name right? Wheels for another Python or platform don't count, and an index that wants "
+            "credentials may show nothing without them."
+        )
         if end.wheels:
             remedy = f"Where there is such a folder, nothing else is asked. pip download -d wheels -r {end.label} fills it."
         return f"{spec} is not in {source}, or has nothing for Python {end.python}", remedy
