@@ -94,6 +94,9 @@ class Index:
                 body = _answer(folder, self.path)
                 self.send_response(404 if body is None else 200)
                 self.send_header("Content-Type", "text/html")
+                self.send_header(
+                    "Cache-Control", "max-age=3600" if "/files/" in self.path else "no-store"
+                )
                 self.end_headers()
                 if self.command == "GET":
                     self.wfile.write(body or b"")

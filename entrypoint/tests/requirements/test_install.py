@@ -1,7 +1,9 @@
 """The whole stage, with real pip."""
 
+import hashlib
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -10,6 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
+import wheels
 from wheels import make_sdist, make_wheel
 
 from muster import mask
@@ -34,12 +37,12 @@ def test_requirements_are_installed(host, capfd):
     assert line.endswith(" s (small 2.0)")
 
 
-def test_nothing_to_do_costs_nothing(host, monkeypatch):
+def test_nothing_to_do_costs_nothing(host, capfd):
     """Without a file, or with one that asks for nothing, no installer is started."""
-    monkeypatch.setattr("muster.requirements.install.commands", None)
     assert host.install() == ()
-    host.ask("# nothing yet\n--extra-index-url https://x.example/simple\n")
+    host.ask("# nothing yet\n--extra-index-url https://127.0.0.1:9/simple\n")
     assert host.install() == ()
+    assert not capfd.readouterr().err
 
 
 def test_what_is_satisfied_is_left_alone(host, capfd):
@@ -185,7 +188,10 @@ def test_a_torch_that_is_broken_afterwards(fails):
         ("needs-absent", "requirements.txt: absent>=2 (from needs-absent) is not in the index"),
         ("newpy", "requirements.txt: newpy needs Python >=3.99, and this is 3."),
         ("small==1.0 --hash=sha256:" + "0" * 64, "requirements.txt: small==1.0 has another hash"),
-        ("small==1.0 --hash=sha256:" + "0" * 64 + "\njinja2", "requirements.txt: jinja2"),
+        (
+            "jinja2\nsmall==1.0 --hash=sha256:" + "0" * 64,
+            "requirements.txt: jinja2 is without hash",
+        ),
         ("foo bar", "line 1 of "),
         ("-r other.txt", "requirements.txt: /"),
         ("./nothere.whl", "requirements.txt: pip ended with status 1: "),
@@ -323,16 +329,15 @@ def test_a_local_path_is_seen_from_the_code(host):
     assert host.version("mine") == "0.1"
 
 
+def hashed(packages: Path, name: str, version: str) -> str:
+    """Return a line with the hash of a package's wheel."""
+    data = (packages / f"{name}-{version}-py3-none-any.whl").read_bytes()
+    return f"{name}=={version} --hash=sha256:{hashlib.sha256(data).hexdigest()}\n"
+
+
 def test_hashes_hold_beside_the_constraints(host, packages):
     """A file with hashes for all is installed, though the image's own list has none."""
-    import hashlib  # noqa: PLC0415  (this test's alone)
-
-    def line(path: Path, spec: str) -> str:
-        return f"{spec} --hash=sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}\n"
-
-    small = line(packages / "small-1.0-py3-none-any.whl", "small==1.0")
-    numpy = line(packages / "numpy-2.4.1-py3-none-any.whl", "numpy==2.4.1")
-    host.ask(small + numpy)
+    host.ask(hashed(packages, "small", "1.0") + hashed(packages, "numpy", "2.4.1"))
     assert host.install() == ("requirements.txt changed numpy 2.4.6 -> 2.4.1",)
     assert host.version("small") == "1.0"
 
@@ -359,19 +364,47 @@ def test_a_byte_order_mark(host, encoding: str):
     assert host.version("small") == "2.0"
 
 
-def test_the_project_itself(host):
-    """MUSTER_INSTALL_PROJECT=1 installs the code folder; a setup.py without it changes nothing."""
-    setup = (
-        "from setuptools import setup\nsetup(name='mine', version='0.3', py_modules=['train'])\n"
+BACKEND = """
+from pathlib import Path
+from wheels import make_wheel
+def build_wheel(folder, config_settings=None, metadata_directory=None):
+    return make_wheel(Path(folder), "mine", "0.3", requires=["jinja2"]).name
+"""
+PYPROJECT = """
+[build-system]
+requires = []
+build-backend = "backend"
+backend-path = ["build"]
+"""
+
+
+@pytest.mark.parametrize("hashes", [False, True])
+def test_the_project_itself(host, packages, hashes: bool):
+    """MUSTER_INSTALL_PROJECT=1 installs the code folder together with its requirements."""
+    (host.code / "build").mkdir()
+    shutil.copy(wheels.__file__, host.code / "build/wheels.py")
+    (host.code / "build/backend.py").write_text(BACKEND)
+    (host.code / "pyproject.toml").write_text(PYPROJECT)
+    host.ask(
+        hashed(packages, "small", "1.0") + hashed(packages, "jinja2", "2.0")
+        if hashes
+        else "small==1.0"
     )
-    (host.code / "setup.py").write_text(setup)
-    (host.code / "train.py").touch()
-    assert host.install() == ()
+    host.install()
     assert not host.version("mine")
-    host.ask("small==1.0")
-    host.install(MUSTER_INSTALL_PROJECT="1", **NO_BUILD_ENVIRONMENT)
+    host.install(MUSTER_INSTALL_PROJECT="1")
     assert host.version("mine") == "0.3"
     assert host.version("small") == "1.0"
+    assert host.version("jinja2") == "2.0"
+
+
+def test_a_stray_setup_py(host):
+    """A setup.py that nobody asked to install changes nothing."""
+    (host.code / "setup.py").write_text("1/0")
+    assert host.install() == ()
+    host.ask("small")
+    host.install()
+    assert host.version("small") == "2.0"
 
 
 def test_a_folder_that_is_no_project(fails):
@@ -397,7 +430,7 @@ def test_no_uv(fails):
     )
 
 
-def test_a_python_of_the_system(host, fails, tmp_path):
+def test_a_python_of_the_system(fails, tmp_path):
     """Where the system keeps its Python to itself (PEP 668), the way out is a venv."""
     fake = tmp_path / "system-python"
     answer = {"python": "3.11", "installed": {}, "pip": "23.0", "managed": True, "kept": {}}
@@ -414,7 +447,7 @@ def test_a_warm_pool_keeps_the_cache(host, tmp_path):
     warm = tmp_path / "warm"
     warm.mkdir()
     host.ask("small")
-    host.install(SAGEMAKER_MANAGED_WARMPOOL_CACHE_DIRECTORY=str(warm))
+    host.install(SAGEMAKER_MANAGED_WARMPOOL_CACHE_DIRECTORY=str(warm), PIP_TRUSTED_HOST="127.0.0.1")
     assert (warm / "pip").is_dir()
 
 

@@ -12,7 +12,7 @@ from muster.requirements.request import Request
 RETRIES, TIMEOUT_S = 2, 5
 """Where the user says nothing: an index out of reach is told in seconds, not in minutes."""
 _PIP = (
-    "import runpy, sys; sys.path[:] = [p for p in sys.path if p]; "
+    "import sys; sys.path[:] = [p for p in sys.path if p]; import runpy; "
     "runpy.run_module('pip', run_name='__main__', alter_sys=True)"
 )
 """`python -m pip` would take a types.py in the code folder for Python's own."""

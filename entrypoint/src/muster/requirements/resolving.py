@@ -23,8 +23,8 @@ _NO_VERSION = re.compile(
 )
 _HASHES = re.compile(r"DO NOT MATCH THE HASHES.*\n\s+(?P<name>.+?)(?: from |:)")
 _UNHASHED = re.compile(
-    r"In --require-hashes mode, all requirements must have their (?P<what>.+?)\. .*?\n\s+(?P<name>\S.*)",
-    re.DOTALL,
+    r"(?:In --require-hashes mode, all requirements must have their versions pinned|"
+    r"Hashes are required in --require-hashes mode).*\n\s+(?P<name>[\w.-]+)"
 )
 _INVALID = re.compile(
     r"Invalid requirement: (?P<text>.+)(?:\n.*?)*?\(from line (?P<line>\d+) of (?P<file>\S+?)\)"
@@ -119,7 +119,7 @@ def hashes(end: Ended) -> Told | None:
     found = _UNHASHED.search(end.output)
     if not found:
         return None
-    what = f"{found['name'].strip()} is without hash or exact version, and others have one"
+    what = f"{found['name']} is without hash or exact version, and others have one"
     return (
         what,
         "With hashes each package needs one, also those that others depend on: pip-compile --generate-hashes writes them.",
