@@ -63,7 +63,8 @@ def index_url(arn: str, learn: Callable[[str], None]) -> str:
     config = Config(connect_timeout=_CONNECT_S, read_timeout=_READ_S, retries=retries)
     domain = {"domain": repository.domain, "domainOwner": repository.owner}
     try:
-        client = boto3.client("codeartifact", region_name=repository.region, config=config)
+        session = boto3.Session(region_name=repository.region)
+        client = session.client("codeartifact", config=config)
         token = str(client.get_authorization_token(**domain)["authorizationToken"])
         learn(token)
         answer = client.get_repository_endpoint(**domain, repository=repository.name, format="pypi")
