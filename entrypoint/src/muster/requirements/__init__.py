@@ -1,4 +1,4 @@
-"""Stage 3: what the job's code asks for is installed, once a host, before any rank begins.
+"""Between code and plan: what the job's code asks for is installed, once a host, before any rank begins.
 
 request.py        what is asked for: a requirements file, a project, a folder of wheels
 probe.py          what the user's Python holds and what would change (run by that Python)
