@@ -19,7 +19,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from muster.model import Code, Job, file_part
-from muster.requirements.install import install
 from muster.requirements.programs import Programs
 from muster.requirements.request import look
 from muster.settings import Settings
@@ -37,8 +36,16 @@ def installing(
     """
     programs = Programs()
     record = os.path.join(job.paths.record, file_part(job.current_host))
+
+    def run() -> Code:
+        if look(code, settings) is None:
+            return code
+        from muster.requirements.install import install  # noqa: PLC0415  (20 ms, for jobs that ask for it)
+
+        return install(code, settings, env, record, programs)
+
     try:
-        yield lambda: install(code, settings, env, record, programs)
+        yield run
     finally:
         programs.end()
 

@@ -19,7 +19,7 @@ from muster.code.entry import find_python
 from muster.errors import CodeError, RequirementsError
 from muster.log import say
 from muster.model import Code
-from muster.requirements import codeartifact, packages, probe
+from muster.requirements import codeartifact, packages
 from muster.requirements.building import MANAGED
 from muster.requirements.ended import Ended
 from muster.requirements.explain import explain
@@ -36,6 +36,7 @@ from muster.requirements.surroundings import (
 from muster.requirements.watch import Watch, tail
 from muster.settings import Settings
 
+_PROBE = os.path.join(os.path.dirname(__file__), "probe.py")
 _IMPORTED = {"torch": "torch", "horovod": "horovod.torch"}
 """What must still be importable after an installation, by the package that has it."""
 _NO_DRIVER = "libcuda.so.1"
@@ -125,7 +126,7 @@ class _Stage:
         return tuple(notes)
 
     def _probe(self, asked: Mapping[str, object]) -> Found:
-        words = (self.python, probe.__file__, json.dumps(asked))
+        words = (self.python, _PROBE, json.dumps(asked))
         output = os.path.join(self.folder, "probe")
         status = self._run(words, self.env, "/", output)
         text = tail(output)
