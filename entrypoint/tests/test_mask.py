@@ -145,6 +145,22 @@ def test_values_that_are_known_to_be_secret(monkeypatch, text: str, shown: str):
     assert mask_text(text) == shown
 
 
+def test_credentials_of_urls_are_learnt(monkeypatch):
+    """What stands in an index's URL is hidden alone, too, as it is written and as it is meant."""
+    monkeypatch.setattr(mask, "_values", set())
+    urls = ["https://me:se%2Dcret@x", "-i https://a-token-of-some-length@y", "https://${WHO}:x@z"]
+    mask.learn_urls(urls, {"WHO": "somebody-with-a-token"})
+    text = "me se%2Dcret se-cret a-token-of-some-length somebody-with-a-token"
+    assert mask_text(text) == "me *** *** *** ***"
+
+
+def test_the_current_folder_is_no_password(monkeypatch):
+    """Every shell has PWD, and hiding its value would hide each path below it."""
+    monkeypatch.setattr(mask, "_values", set())
+    mask.learn([("PWD", "/work/of/mine")])
+    assert mask_text("/work/of/mine/train.py") == "/work/of/mine/train.py"
+
+
 def test_arguments_without_dashes():
     """Hydra's key=value hides like an option."""
     assert mask_argv(["api_key=sk", "lr=1", "+auth.token=x"]) == (

@@ -73,6 +73,12 @@ class CodeError(MusterError):
     kind = "code"
 
 
+class RequirementsError(MusterError):
+    """What the job wants installed can't be."""
+
+    kind = "requirements"
+
+
 class PlanError(MusterError):
     """The job asks for something that can't be run here."""
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+from urllib.parse import unquote
 
 HIDDEN = "***"
 
@@ -55,6 +56,9 @@ _KNOWN_FORMS = re.compile(
 """Tokens that say what they are: Hugging Face, GitHub, OpenAI, Slack, AWS, JSON web tokens."""
 _SHORTEST = 6
 """Characters of a value that is looked for in other texts: a shorter one would hit by chance."""
+_TOKEN = 20
+"""Characters of a user's name in a URL from which on it is a token."""
+_EXPANDED = re.compile(r"\$\{(\w+)\}")
 _NO_SECRETS = re.compile(r"true|false|none|null|[\d.]+", re.IGNORECASE)
 
 _values: set[str] = set()
@@ -72,8 +76,32 @@ def learn(pairs: Iterable[tuple[str, str]]) -> None:
 
     A script that fails on an option prints its values; an exception may hold all of argv.
     """
-    values = (value.strip() for key, value in pairs if is_secret(key))
-    _values.update(v for v in values if len(v) >= _SHORTEST and not _NO_SECRETS.fullmatch(v))
+    for key, value in pairs:
+        if is_secret(key) and key != "PWD":  # Every shell's current folder.
+            learn_value(value.strip())
+
+
+def learn_value(value: str) -> None:
+    """Hides this text from now on. Effects: for this process."""
+    if len(value) >= _SHORTEST and not _NO_SECRETS.fullmatch(value):
+        _values.add(value)
+
+
+def learn_urls(texts: Iterable[str], env: Mapping[str, str]) -> None:
+    """Hides the credentials of the URLs in `texts` from now on. Effects: for this process.
+
+    Args:
+        texts: variables, lines of files.
+        env: what `${NAME}` in them stands for.
+    """
+    for text in texts:
+        whole = _EXPANDED.sub(lambda match: env.get(match[1], match[0]), text)
+        for info in _USER_INFO.findall(whole):
+            user, _, password = info.partition(":")
+            # A token may stand in either place.
+            for word in [password or user, *([user] if len(user) >= _TOKEN else [])]:
+                learn_value(word)
+                learn_value(unquote(word))
 
 
 def is_secret(key: str) -> bool:

@@ -14,6 +14,7 @@ from muster.contract import read_contract
 from muster.errors import ContractError, MusterError
 from muster.model import Job, Plan, to_json
 from muster.plan import handed_on, look_up_facts, make_plan, review
+from muster.requirements import announced
 from muster.settings import read_settings
 
 
@@ -34,7 +35,7 @@ def show_plan(words: Sequence[str], env: Mapping[str, str]) -> int:
         mask.learn((item.key, item.text) for item in job.hyperparameters)
         review(job.reserved, env)
         env = handed_on(env)
-        code = locate(job, settings, env, scratch)
+        code = announced(locate(job, settings, env, scratch), settings)
         job = add_config(job, code, settings)
         mask.learn((item.key, item.text) for item in job.hyperparameters)
         plan = make_plan(job, code, settings, look_up_facts(job, settings, env, claim=False), env)

@@ -1,4 +1,4 @@
-"""The pipeline: contract, code, plan, check, launch, report. The one place that names them all."""
+"""The pipeline: contract, code, requirements, plan, check, launch, report. The one place that names them all."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ from muster.launch.run import launch, replace_by
 from muster.log import say, sign_as
 from muster.model import Cause, Job, Outcome, Paths, Plan
 from muster.plan import handed_on, look_up_facts, make_plan, review
+from muster.requirements import installing
 from muster.settings import TABLE, Settings, read_settings
 from muster.signals import Inbox
 
@@ -125,6 +126,9 @@ class _Run:
         code = meeting.during(lambda: locate(job, settings, env, self.scratch))
         job = self.job = add_config(job, code, settings)
         mask.learn((item.key, item.text) for item in job.hyperparameters)
+        self._enter("requirements")
+        with installing(job, code, settings, env) as install:
+            code = meeting.during(install)
         self._enter("plan")
         plan = self.plan = make_plan(job, code, settings, facts, env)
         self._enter("launch")

@@ -10,6 +10,7 @@ from muster.contract.machine import MORE_SHARED_MEMORY
 from muster.errors import SIGNAL_BASE, STATUS_OF_KIND
 from muster.launch.evidence import Evidence
 from muster.model import Cause, RankEnd
+from muster.requirements.compiler import NO_COMPILER
 
 DETAIL_LINES = 30
 """Of a rank's last lines on stderr, those that the failure's text may use."""
@@ -38,12 +39,6 @@ _GPU_MEMORY = re.compile(r"^(torch\.)?(cuda\.)?OutOfMemoryError\b|CUDA out of me
 _GPU_REMEDY = (
     "The GPU's memory is full. A smaller batch, activation checkpointing "
     "(torch.utils.checkpoint), or sharding the model (FSDP)."
-)
-_NO_COMPILER = re.compile(
-    r"command '([^']*[/-])?(gcc|g\+\+|c\+\+|cc|clang)' failed: No such file"  # setuptools
-    r"|No such file or directory: '([^']*[/-])?(gcc|g\+\+|c\+\+|cc|clang)'"
-    r"|\b(gcc|g\+\+|c\+\+|cc|clang): (command )?not found"  # ninja's shell
-    r"|No working C\+\+ compiler found|Failed to find C compiler"  # torch.compile, Triton
 )
 _COMPILER_REMEDY = (
     "The image lacks the compiler for that: the tag cpu-dev has g++, and so has an image built "
@@ -156,7 +151,7 @@ def _remedy(headline: str, end: RankEnd, evidence: Evidence) -> str:
         # A worker's death often reaches the script as an error that doesn't say why.
         killed = "a process" if evidence.oom_kills == 1 else f"{evidence.oom_kills} processes"
         return f"The kernel killed {killed} for memory{_limit(evidence)}. {_LESS_MEMORY}"
-    if any(_NO_COMPILER.search(line) for line in (headline, *end.stderr_tail)):
+    if any(NO_COMPILER.search(line) for line in (headline, *end.stderr_tail)):
         # pip's own error is behind it: `subprocess.run(["pip", …])` says only that pip failed.
         return _COMPILER_REMEDY
     if _SHARED_MEMORY.search(headline):

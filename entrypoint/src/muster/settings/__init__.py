@@ -13,6 +13,7 @@ from typing import Any
 from muster.errors import ContractError
 from muster.settings.hosts import ADMISSIONS, HOSTS
 from muster.settings.job import ARGS_MODES, JOB, LAUNCHERS
+from muster.settings.packages import PACKAGES
 from muster.settings.run import LOG_MODES, RUN
 from muster.variables import Setting
 
@@ -28,7 +29,7 @@ __all__ = [
     "read_settings",
 ]
 
-TABLE: dict[str, Setting] = {**JOB, **HOSTS, **RUN}
+TABLE: dict[str, Setting] = {**JOB, **PACKAGES, **HOSTS, **RUN}
 
 PRIVATE = ("MUSTER_JOB_SECRET",)
 """What no process but the harness sees."""
@@ -61,6 +62,13 @@ class Settings:
     args_mode: str
     extend_no_proxy: bool
     python: str | None
+    requirements: str | None
+    install_project: bool
+    allow_torch_change: bool
+    installer: str
+    constraints: str
+    ca_repository: str | None
+    warm_cache: str | None
     job_arn: str | None
     port: int
     rollcall_s: float

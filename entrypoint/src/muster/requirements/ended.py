@@ -1,0 +1,32 @@
+"""An installer's run that has failed, as data. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+Told = tuple[str, str]
+"""What is wrong, and what to do about it."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How an installer has ended, and what it had been asked."""
+
+    output: str
+    """Both of its streams."""
+    status: int
+    """Its exit code, or -n for signal n."""
+    tool: str = "pip"
+    """pip or uv."""
+    label: str = "requirements.txt"
+    """What was to be installed."""
+    constraints: str = ""
+    """The image's file of versions; empty where it was not used."""
+    wheels: str = ""
+    """The folder that stood in the index's place."""
+    python: str = ""
+    """The Python's version, as 3.11."""
+    gave_up: bool = False
+    """Whether we have ended it, because no index answered."""
+    log: str = ""
+    """Where all of its output is."""
