@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import tarfile
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 import readme
 from engine import FULL, MPI_IMAGE, bridge
 from s3_store import BUCKET, Store
+from wheels import make_wheel
 
 # One after the other: `run_sdk` says why.
 pytestmark = [pytest.mark.docker, pytest.mark.xdist_group("sagemaker-local")]
@@ -65,6 +67,12 @@ def test_pytorch_with_smdistributed(run_sdk, accuracy, smddp_image, digits, root
     assert "smddprun" in said
 
 
+WHOLE = """
+import runpy, tiny_package
+runpy.run_path("digits_ddp.py", run_name="__main__")
+"""
+
+
 @pytest.fixture(scope="module")
 def store():
     """A stand-in of S3 that this machine and containers reach by the same address."""
@@ -75,21 +83,34 @@ def store():
 @pytest.mark.parametrize(
     ("form", "instances"),
     [
-        ("uploaded", 2),
+        ("whole", 2),
         ("address", 1),
         ("isolated", 1),
-        *([("uploaded", 1), ("address", 2), ("isolated", 2)] if FULL else []),
+        *(
+            [("whole", 1), ("uploaded", 1), ("uploaded", 2), ("address", 2), ("isolated", 2)]
+            if FULL
+            else []
+        ),
     ],
 )
-def test_code_on_s3(run_sdk, sdk_env, accuracy, store, form, instances, image, digits, root):
-    """What the SDK uploads is fetched once a host; an archive that is there already and a shell script, and the
-    channel of an isolated job, train as well."""
+def test_code_on_s3(
+    run_sdk, sdk_env, accuracy, store, form, instances, image, digits, root, tmp_path
+):
+    """What the SDK uploads is fetched once a host, and its packages are installed once a host; an archive that is
+    there already and a shell script, and the channel of an isolated job, train as well."""
     sdk_env.update(store.env)
-    folder = root / "examples"
+    folder = shutil.copytree(root / "examples", tmp_path / "examples")
+    if form == "whole":
+        make_wheel(folder / "wheels", "tiny-package", "1.0")
+        (folder / "requirements.txt").write_text("tiny-package==1.0\n", encoding="utf-8")
+        (folder / "conf.yaml").write_text("epochs: 12\nlr: 99\n", encoding="utf-8")
+        (folder / "whole.py").write_text(WHOLE, encoding="utf-8")
     said = run_sdk(
         "sdk-v2", SCRIPTS / "estimator_v2.py", image, form, folder, digits, instances, BUCKET
     )
     assert accuracy(said) > 0.9
     fetched = said.count(f"MB from s3://{BUCKET}/")
     assert fetched == (0 if form == "isolated" else instances)
+    installed = said.count("requirements: 1 package in ")
+    assert installed == (instances if form == "whole" else 0)
     assert "canary" not in said

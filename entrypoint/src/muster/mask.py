@@ -77,7 +77,7 @@ def learn(pairs: Iterable[tuple[str, str]]) -> None:
     A script that fails on an option prints its values; an exception may hold all of argv.
     """
     for key, value in pairs:
-        if is_secret(key) and key != "PWD":  # Every shell's current folder.
+        if is_secret(key):
             learn_value(value.strip())
 
 

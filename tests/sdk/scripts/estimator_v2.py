@@ -16,7 +16,10 @@ from sagemaker.estimator import Estimator
 from sagemaker.local import LocalSession
 
 SCRIPT = "digits_ddp.py"
-RUN = '#!/bin/bash\nset -eu\nexec torchrun --standalone --nproc-per-node=1 "$(dirname "$0")/digits_ddp.py" "$@"\n'
+RUN = """#!/bin/bash
+exec torchrun --nnodes="$NNODES" --node-rank="$NODE_RANK" --nproc-per-node="$NPROC_PER_NODE" \\
+  --master-addr="$MASTER_ADDR" --master-port="$MASTER_PORT" digits_ddp.py "$@"
+"""
 
 
 def main(image: str, form: str, scripts: str, training: str, instances: str, bucket: str) -> None:
@@ -29,6 +32,12 @@ def main(image: str, form: str, scripts: str, training: str, instances: str, buc
     form_of: dict[str, Any] = {
         # The SDK packs and uploads; the job fetches.
         "uploaded": {"entry_point": SCRIPT, "source_dir": str(source)},
+        # With packages, from a folder in the archive, and a configuration that no hyperparameter could hold.
+        "whole": {
+            "entry_point": "whole.py",
+            "source_dir": str(source),
+            "hyperparameters": {"muster_config": "conf.yaml", "lr": 0.02},
+        },
         # The archive is there already, and is a plain tar with one top folder.
         "address": {"entry_point": "run.sh", "source_dir": upload(boto_session, bucket, source)},
         # The SDK sends the archive as the channel `code`.
@@ -43,11 +52,10 @@ def main(image: str, form: str, scripts: str, training: str, instances: str, buc
         role="arn:aws:iam::111111111111:role/Any",
         instance_count=int(instances),
         instance_type="local",
-        hyperparameters={"epochs": 12, "lr": 0.02},
         output_path=f"file://{Path.cwd()}/output",
         environment={"OMP_NUM_THREADS": "1", "AWS_REGION": "us-east-1"},
         sagemaker_session=session,
-        **form_of[form],
+        **{"hyperparameters": {"epochs": 12, "lr": 0.02}, **form_of[form]},
     )
     estimator.fit({"training": f"file://{training}"})
 
