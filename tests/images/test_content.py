@@ -129,7 +129,7 @@ def test_no_leftovers_of_the_build(facts):
 
 def test_harness_is_apart(facts):
     """The harness's venv has what it needs, and no pip to change it with."""
-    assert set(facts["harness"]) >= {"muster", "boto3", "nvidia-ml-py", "pyyaml"}
+    assert set(facts["harness"]) >= {"muster", "boto3", "nvidia-ml-py", "PyYAML"}
     assert not {"pip", "setuptools", "torch", "numpy"} & set(facts["harness"])
 
 

@@ -35,7 +35,7 @@ def show_plan(words: Sequence[str], env: Mapping[str, str]) -> int:
         mask.learn((item.key, item.text) for item in job.hyperparameters)
         review(job.reserved, env)
         env = handed_on(env)
-        code = announced(locate(job, settings, env, scratch), settings)
+        code = announced(locate(job, settings, env, scratch), settings, env)
         job = add_config(job, code, settings)
         mask.learn((item.key, item.text) for item in job.hyperparameters)
         plan = make_plan(job, code, settings, look_up_facts(job, settings, env, claim=False), env)

@@ -124,7 +124,7 @@ class _Run:
         facts = gather(meeting, job, settings, facts)
         self._enter("code")
         code = meeting.during(lambda: locate(job, settings, env, self.scratch))
-        job = self.job = add_config(job, code, settings)
+        job = self.job = meeting.during(lambda: add_config(job, code, settings))
         mask.learn((item.key, item.text) for item in job.hyperparameters)
         self._enter("requirements")
         with installing(job, code, settings, env) as install:

@@ -136,7 +136,7 @@ def test_a_list_that_no_hyperparameter_could_hold(configured, opt_ml):
         ),
         ("c.json", "{", "c.json is no JSON: "),
         ("c.json", "[1]", "c.json is no mapping"),
-        ("c.yaml", "a: b: c", "c.yaml is no YAML: line 1: mapping values are not allowed here"),
+        ("c.yaml", "a: b: c", "c.yaml is no YAML: line 1: mapping values are not allowed in"),
         ("c.yaml", "!!python/object:os.x {}", "c.yaml is no YAML: line 1: "),
         ("c.yaml", "- a", "c.yaml is no mapping"),
         ("c.yaml", "1: a", "the name 1 is no text"),

@@ -187,6 +187,38 @@ def test_a_channel_that_holds_an_archive(find, opt_ml, pack, names: list[str]):
     )
 
 
+def test_an_archive_that_is_no_code(find, opt_ml):
+    """Only the channel's data may be the code itself: elsewhere an archive is not even opened."""
+    opt_ml.file("code/weights.tar", "not for us")
+    assert find(program="json.tool").command[-1] == "json.tool"
+    with pytest.raises(CodeError, match=r"the entry point train\.py"):
+        find()
+
+
+def test_a_place_that_can_not_be_listed(find, opt_ml, monkeypatch):
+    """A note is not worth a job: what this user can't list counts as empty."""
+    opt_ml.file("code/other.py", "")
+    mine = opt_ml.file("../mine/train.py", "")
+
+    def refuse(path: str) -> list[str]:
+        raise PermissionError(13, "Permission denied", path)
+
+    monkeypatch.setattr(os, "listdir", refuse)
+    assert find(submit_directory=str(mine.parent)).command[-1] == str(mine)
+
+
+def test_what_was_cut_short_is_removed(opt_ml):
+    """An unpacking that the job's end has cut short leaves nothing beside /opt/ml/code."""
+    scratch = Scratch(f"{opt_ml.base}/code")
+    scratch.folder()
+    left = opt_ml.base / f".muster-unpack-{os.getpid()}-x"
+    others = opt_ml.base / ".muster-unpack-1-x"
+    for folder in (left, others):
+        folder.mkdir()
+    scratch.remove()
+    assert (left.exists(), others.exists()) == (False, True)
+
+
 def test_an_archive_beside_the_program_stays_packed(find, opt_ml, pack):
     """Where the program is, an archive is data."""
     opt_ml.file("input/data/code/train.py", "")

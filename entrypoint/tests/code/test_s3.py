@@ -197,6 +197,15 @@ def test_no_credentials(fetch, monkeypatch: pytest.MonkeyPatch):
 
 
 @pytest.mark.usefixtures("proxy")
+def test_an_endpoint_that_is_no_url(fetch, monkeypatch: pytest.MonkeyPatch):
+    """It is an error of the code's, with the variables to look at."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "localhost:9000")
+    with pytest.raises(CodeError, match="Invalid endpoint: localhost:9000") as error:
+        fetch()
+    assert "an endpoint is a URL" in error.value.remedy
+
+
+@pytest.mark.usefixtures("proxy")
 def test_no_way_to_s3(fetch, monkeypatch: pytest.MonkeyPatch):
     """Nobody listens there: within seconds, with the address that was tried and what a VPC needs."""
     with socket.socket() as probe:

@@ -149,6 +149,20 @@ def test_an_archive_that_is_cut_off(share: float, mode: str, tmp_path: Path, tar
     assert leftovers(target) == []
 
 
+def test_a_plain_tar_that_ends_between_members(tmp_path: Path, target: str):
+    """Tarfile takes each of them for whole: what shows is the missing end mark."""
+    path = tmp_path / "a.tar"
+    pack(path, member("a.py", b"1"), member("b.py", b"2"), member("c.py", b"3"), mode="w")
+    whole = path.read_bytes()
+    for size in range(512, 3072 + 1, 256):
+        path.write_bytes(whole[:size])
+        with pytest.raises(CodeError, match="is broken or cut off"):
+            unpack(str(path), target)
+        assert leftovers(target) == []
+    path.write_bytes(whole[: 3072 + 512])
+    assert unpack(str(path), target) == (target,)
+
+
 @pytest.mark.parametrize(
     ("content", "what"),
     [

@@ -113,6 +113,21 @@ CASES = {
         ),
         "requirements.txt: no way to the index 127.0.0.1:9: connection refused",
     ),
+    "uv, no answer": (
+        (
+            "error: Request failed after 2 retries in 19.1s\n  cause: Failed to fetch: http://192.0.2.1/simple/a/\n"
+            "  cause: error sending request for url (http://192.0.2.1/simple/a/)\n  cause: operation timed out\n"
+        ),
+        "requirements.txt: no way to the index 192.0.2.1: no answer",
+    ),
+    "uv, no access": (
+        (
+            "error: No solution found when resolving dependencies\n  cause: Because a was not found in the package "
+            "registry and you require a, we can conclude that your requirements are unsatisfiable.\n\nhint: An index "
+            "(https://x.example/simple) returned a 403 Forbidden error.\n"
+        ),
+        "requirements.txt: the index x.example refuses (403)",
+    ),
 }
 
 

@@ -1,7 +1,6 @@
 """The whole stage, with real pip."""
 
 import hashlib
-import json
 import os
 import shutil
 import socket
@@ -17,7 +16,7 @@ from wheels import make_sdist, make_wheel
 
 from muster import mask
 from muster.errors import RequirementsError
-from muster.requirements import announced
+from muster.requirements import announced, surroundings
 from muster.requirements.programs import Programs
 from muster.settings import read_settings
 
@@ -435,7 +434,11 @@ def test_a_python_of_the_system(fails, tmp_path):
     fake = tmp_path / "system-python"
     answer = {"python": "3.11", "installed": {}, "pip": "23.0", "managed": True, "kept": {}}
     answer |= {"conflicts": [], "hashes": False, "empty": False, "lines": [], "config": {}}
-    fake.write_text(f"#!/bin/sh\necho '{json.dumps(answer)}'\n")
+    # Called as the probe is: its file, and what it is asked.
+    text = (
+        f"import json, sys\njson.dump({answer!r}, open(json.loads(sys.argv[2])['answer'], 'w'))\n"
+    )
+    fake.write_text(f"#!{sys.executable}\n{text}")
     fake.chmod(0o755)
     what, remedy = fails("small", MUSTER_PYTHON=str(fake))
     assert "PEP 668" in what
@@ -506,11 +509,40 @@ def test_a_plan_announces_it(host):
     from muster.model import Code  # noqa: PLC0415  (this test's alone)
 
     code = Code(str(host.code), "train.py", ())
-    assert announced(code, read_settings({})) == code
+    settings = read_settings({"MUSTER_CONSTRAINTS": str(host.constraints)})
+    assert announced(code, settings, host.env) == code
     host.ask("small")
-    (note,) = announced(code, read_settings({})).notes
-    assert note == "requirements.txt is installed before the ranks begin"
+    (note,) = announced(code, settings, host.env).notes
+    assert note == "requirements.txt is installed before the ranks begin, from the index"
     assert not host.version("small")
+    host.ask("torch==2.0.0")
+    with pytest.raises(RequirementsError, match=r"and the image has torch 2\.13\.0"):
+        announced(code, settings, host.env)
+
+
+def test_a_python_that_is_not_an_images(host, tmp_path):
+    """Where nobody has written down what stays, the torch that is there stays: it was somebody's choice."""
+    host.ask("torch==2.0.0")
+    with pytest.raises(RequirementsError, match=r"and this Python has torch 2\.13\.0\+cpu \(/"):
+        host.install(MUSTER_CONSTRAINTS=str(tmp_path / "none.txt"))
+    assert host.version("torch") == "2.13.0+cpu"
+
+
+def test_a_long_file_with_hashes(host, packages):
+    """A locked file of hundreds of kilobytes is read as any other."""
+    more = " ".join(f"--hash=sha256:{number:064x}" for number in range(6000))
+    host.ask(hashed(packages, "small", "1.0").rstrip() + f" {more}\n")
+    host.install()
+    assert host.version("small") == "1.0"
+
+
+def test_a_project_that_can_not_be_copied(tmp_path):
+    """It is told by the file, as an error of the job's."""
+    project = tmp_path / "mine"
+    project.mkdir()
+    os.mkfifo(project / "queue")
+    with pytest.raises(RequirementsError, match="mine/queue: .*is a named pipe"):
+        surroundings.copied(str(project), str(tmp_path))
 
 
 def test_the_harness_is_not_what_is_installed_into(host):

@@ -10,7 +10,7 @@ from muster.code import s3
 from muster.code.entry import Entry, find_entry, find_installed, find_python
 from muster.code.piped import refuse_piped
 from muster.code.scratch import Scratch
-from muster.code.sources import Source, find_sources
+from muster.code.sources import CHANNEL, Source, find_sources
 from muster.code.unpack import unpack
 from muster.errors import CodeError, ContractError
 from muster.model import Code, Job
@@ -64,15 +64,16 @@ def _code(folder: str, job: Job, entry: Entry, notes: tuple[str, ...]) -> Code:
 
 
 def _folders_of(source: Source, job: Job, scratch: Scratch) -> Iterator[str]:
-    """The folders in which the source's code may begin; then those of the one archive in it.
+    """The folders in which the source's code may begin; then those of an archive in it.
 
-    A channel's data may be the archive itself. It is unpacked only if the entry point isn't beside it.
+    The SDK's archive, or the only one of the channel `code`, whose data it then is. It is unpacked only if the
+    entry point isn't beside it.
     """
     folders = _as_folders(source, job, scratch)
     yield from folders
-    names = [name for name in sorted(os.listdir(folders[0])) if name.endswith(_ARCHIVES)]
-    chosen = names if len(names) == 1 else [name for name in names if name == _SENT_BY_SDK]
-    for name in chosen:
+    names = [name for name in _names(folders[0]) if name.endswith(_ARCHIVES)]
+    only = names if source.said_by == CHANNEL and len(names) == 1 else []
+    for name in only or [name for name in names if name == _SENT_BY_SDK]:
         yield from unpack(os.path.join(folders[0], name), scratch.folder())
 
 
@@ -107,7 +108,7 @@ def _unused(used: Source, sources: list[Source], folder: str, program: str) -> I
             continue
         if os.path.isfile(os.path.join(other.address, program)):
             yield f"code: {used} wins over {other}, which has {program} too"
-        elif used.required and os.path.isdir(other.address) and os.listdir(other.address):
+        elif used.required and os.path.isdir(other.address) and _names(other.address):
             yield f"code: {used} is used; {other} holds {_listing(other.address)}, which is not"
 
 
@@ -129,10 +130,18 @@ def _missing(job: Job, folders: list[str]) -> CodeError:
     return CodeError(what, "\n".join(f"{folder} holds: {_listing(folder)}" for folder in folders))
 
 
+def _names(folder: str) -> list[str]:
+    """What is in it; nothing where this user can't look."""
+    try:
+        return sorted(os.listdir(folder))
+    except OSError:
+        return []
+
+
 def _listing(folder: str) -> str:
-    names = sorted(os.listdir(folder))
+    names = _names(folder)
     if not names:
-        return "nothing"
+        return "nothing" if os.access(folder, os.R_OK) else "what this user can't list"
     shown = ", ".join(names[:_LISTED])
     rest = len(names) - _LISTED
     return f"{shown} and {rest} more" if rest > 0 else shown

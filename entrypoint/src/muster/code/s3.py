@@ -86,7 +86,7 @@ def fetch(address: Address, region: str, path: str) -> None:
     except (RetriesExceededError, S3TransferFailedError) as error:
         what = f"{address} could not be read to its end: {error}"
         raise CodeError(what, "The connection broke again and again.") from None
-    except BotoCoreError as error:
+    except (BotoCoreError, ValueError) as error:
         raise _not_asked(address, error) from None
     except OSError as error:
         what = f"{address} can't be written to {path}: {error.strerror or error}"
@@ -234,4 +234,7 @@ def _not_asked(address: Address, error: Exception) -> CodeError:
         what = f"{address}: no AWS credentials were found ({name})"
         remedy = "On SageMaker the job's role has them; for `docker run` hand over AWS_ACCESS_KEY_ID and the like. "
         return CodeError(what, remedy + _INSTEAD)
-    return CodeError(f"{address}: {name}: {error}", "Look at the AWS_ variables of the container.")
+    return CodeError(
+        f"{address}: {name}: {error}",
+        "Look at the AWS_ variables of the container; an endpoint is a URL.",
+    )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import shutil
 import tempfile
 
+from muster.code.unpack import partial_prefix
 from muster.errors import CodeError
 
 
@@ -19,6 +21,7 @@ class Scratch:
     def __init__(self, preferred: str | None) -> None:
         self._preferred = preferred
         self._made: list[str] = []
+        self._beside = ""
 
     def folder(self) -> str:
         """A path that does not exist or is an empty folder, whose parent is writable.
@@ -28,6 +31,7 @@ class Scratch:
         """
         if self._preferred and _is_free(self._preferred):
             preferred, self._preferred = self._preferred, None
+            self._beside = os.path.dirname(preferred)
             return preferred
         return os.path.join(self.temporary(), "code")
 
@@ -43,10 +47,16 @@ class Scratch:
         return made
 
     def remove(self) -> None:
-        """Removes the temporary folders."""
-        for made in self._made:
+        """Removes the temporary folders, and what an unpacking that was cut short has left."""
+        for made in [*self._made, *self._partial()]:
             shutil.rmtree(made, ignore_errors=True)
         self._made.clear()
+
+    def _partial(self) -> list[str]:
+        if not self._beside:
+            return []
+        prefix = os.path.join(glob.escape(self._beside), partial_prefix())
+        return glob.glob(f"{prefix}*")
 
 
 def _is_free(folder: str) -> bool:

@@ -10,6 +10,7 @@ from muster.model import Job
 from muster.settings import Settings
 
 COMMAND_LINE = "the command line"
+CHANNEL = "the channel code"
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ def find_sources(job: Job, settings: Settings) -> list[Source]:
 
     `muster train SCRIPT` without a submit directory looks in the current folder first, as any prompt.
     """
-    channel = Source(os.path.join(job.paths.data, "code"), "the channel code")
+    channel = Source(os.path.join(job.paths.data, "code"), CHANNEL)
     baked = [
         Source(settings.code_dir or "", "MUSTER_CODE_DIR"),
         Source(job.paths.code, "in the image"),

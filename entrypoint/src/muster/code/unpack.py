@@ -55,7 +55,7 @@ def unpack(archive: str, target: str) -> tuple[str, ...]:
     """
     partial = ""
     try:
-        partial = tempfile.mkdtemp(prefix=".muster-unpack-", dir=os.path.dirname(target))
+        partial = tempfile.mkdtemp(prefix=partial_prefix(), dir=os.path.dirname(target))
         with _opened(archive) as members:
             _Tree(archive, partial).fill(members)
         os.chmod(partial, 0o755)  # noqa: S103  (ranks may run as another user)
@@ -65,6 +65,11 @@ def unpack(archive: str, target: str) -> tuple[str, ...]:
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     return (target, *_top(target))
+
+
+def partial_prefix() -> str:
+    """How the names of this process's half unpacked folders begin."""
+    return f".muster-unpack-{os.getpid()}-"
 
 
 @contextlib.contextmanager
@@ -80,10 +85,18 @@ def _opened(archive: str) -> Iterator[tarfile.TarFile]:
         try:
             with tarfile.open(fileobj=packed, mode="r|", bufsize=_BLOCK) as members:
                 yield members
+                _refuse_open_end(members)
         except _BROKEN as error:
             size = os.fstat(file.fileno()).st_size
             what = f"the source archive {archive} ({size} bytes) is broken or cut off: {error}"
             raise CodeError(what, _PACK) from error
+
+
+def _refuse_open_end(members: tarfile.TarFile) -> None:
+    """Refuses an archive that ends without its end mark, a block of zeros: tarfile takes it for whole."""
+    read: int = members.fileobj.tell() - members.offset
+    if read != tarfile.BLOCKSIZE:
+        raise tarfile.ReadError("it has no end mark")
 
 
 @dataclass

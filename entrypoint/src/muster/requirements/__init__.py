@@ -50,10 +50,15 @@ def installing(
         programs.end()
 
 
-def announced(code: Code, settings: Settings) -> Code:
-    """`code` with a note on what would be installed. Raises RequirementsError. Effects: looks at files."""
-    request = look(code, settings)
-    if request is None:
+def announced(code: Code, settings: Settings, env: Mapping[str, str]) -> Code:
+    """`code` with a note on what would be installed.
+
+    Raises:
+        RequirementsError: it would change torch, or a file isn't there: the job would end with it.
+    """
+    if look(code, settings) is None:
         return code
-    note = f"{request.label} is installed before the ranks begin"
+    from muster.requirements.install import foresee  # noqa: PLC0415  (for jobs that ask for something)
+
+    note = foresee(code, settings, env)
     return dataclasses.replace(code, notes=(*code.notes, note))

@@ -70,7 +70,7 @@ def index_url(arn: str, learn: Callable[[str], None]) -> str:
         answer = client.get_repository_endpoint(**domain, repository=repository.name, format="pypi")
     except ClientError as error:
         raise _answered(arn, error.response) from None
-    except BotoCoreError as error:
+    except (BotoCoreError, ValueError) as error:
         raise _not_answered(arn, error) from None
     parts = urlsplit(str(answer["repositoryEndpoint"]))
     path = parts.path.rstrip("/")
@@ -93,6 +93,9 @@ def _not_answered(arn: str, error: Exception) -> RequirementsError:
     if "Credential" in name or name == "TokenRetrievalError":
         what = f"no AWS credentials were found for {arn} ({name})"
         return RequirementsError(what, "On SageMaker the job's role has them. " + _RIGHTS)
+    if isinstance(error, ValueError):
+        what = f"CodeArtifact can't be asked for {arn}: {error}"
+        return RequirementsError(what, "An endpoint in AWS_ENDPOINT_URL is a URL.")
     asked = urlsplit(str(getattr(error, "kwargs", {}).get("endpoint_url", "")))
     place = f" at {asked.scheme}://{asked.netloc.rpartition('@')[2]}" if asked.netloc else ""
     what = f"no way to CodeArtifact{place} for {arn}: {name}"

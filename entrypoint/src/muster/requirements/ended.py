@@ -20,8 +20,8 @@ class Ended:
     """pip or uv."""
     label: str = "requirements.txt"
     """What was to be installed."""
-    constraints: str = ""
-    """The image's file of versions; empty where it was not used."""
+    holder: tuple[str, str] = ("", "")
+    """Who has what is kept, the image or a Python, and where that is told; empty where nothing is."""
     wheels: str = ""
     """The folder that stood in the index's place."""
     python: str = ""

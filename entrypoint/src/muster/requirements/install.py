@@ -32,6 +32,7 @@ from muster.requirements.surroundings import (
     keep_output,
     private_folder,
     writable_project,
+    written,
 )
 from muster.requirements.watch import Watch, tail
 from muster.settings import Settings
@@ -39,6 +40,8 @@ from muster.settings import Settings
 _PROBE = os.path.join(os.path.dirname(__file__), "probe.py")
 _IMPORTED = {"torch": "torch", "horovod": "horovod.torch"}
 """What must still be importable after an installation, by the package that has it."""
+_SHOWN = 400
+"""Characters of a program's last line."""
 _NO_DRIVER = "libcuda.so.1"
 """Missing on a host without a GPU, whatever was installed."""
 
@@ -76,6 +79,26 @@ def install(
         return dataclasses.replace(code, notes=(*code.notes, *stage.run()))
 
 
+def foresee(code: Code, settings: Settings, env: Mapping[str, str]) -> str:
+    """What will be installed, in a line; empty for nothing. Nothing is fetched.
+
+    Raises:
+        RequirementsError: it would change what is kept, or a file isn't there.
+    """
+    request = look(code, settings)
+    if request is None:
+        return ""
+    programs = Programs()
+    try:
+        with private_folder() as folder:
+            python = find_python(settings.python, env)
+            _Stage(request, settings, env, python, folder, "", programs).before()
+    finally:
+        programs.end()
+    source = f"the folder {request.wheels}" if request.wheels else "the index"
+    return f"{request.label} is installed before the ranks begin, from {source}"
+
+
 @dataclass(frozen=True)
 class _Stage:
     """One installation."""
@@ -91,12 +114,9 @@ class _Stage:
     def run(self) -> tuple[str, ...]:
         """The notes."""
         began = time.monotonic()
-        pins = self._pins()
-        before = self._probe({"file": self.request.file, "pins": pins})
-        mask.learn_urls([*before.config.values(), *before.lines], self.env)
+        before = self.before()
         if before.empty and not self.request.project:
             return ()
-        _refuse_conflicts(self.request, before, self.settings.constraints)
         tool = self._tool(before)
         self._install(tool, before)
         after = self._probe({}).installed
@@ -108,6 +128,13 @@ class _Stage:
             self._check_imports(before, changes or added)
         return self._notes(changes)
 
+    def before(self) -> Found:
+        """What is there, and that the requirements would leave what is kept. Raises RequirementsError."""
+        found = self._probe({"file": self.request.file, "pins": self._pins()})
+        mask.learn_urls([*found.config.values(), *found.lines], self.env)
+        _refuse_conflicts(self.request, found, self._holder)
+        return found
+
     def _pins(self) -> dict[str, str]:
         if self.settings.allow_torch_change:
             return {}
@@ -115,7 +142,15 @@ class _Stage:
             with open(self.settings.constraints, encoding="utf-8") as file:
                 return packages.pins(file.read())
         except OSError:
-            return {}  # Not in an image of ours.
+            # Not in an image of ours: what this Python holds is somebody's choice as well.
+            installed = self._probe({}).installed
+            return {name: text for name, text in installed.items() if packages.is_kept(name)}
+
+    @property
+    def _holder(self) -> tuple[str, str]:
+        """Who has what is kept, and where that is told, for messages."""
+        path = self.settings.constraints
+        return ("the image", path) if os.path.exists(path) else ("this Python", self.python)
 
     def _notes(self, changes: tuple[str, ...]) -> tuple[str, ...]:
         notes = []
@@ -126,15 +161,19 @@ class _Stage:
         return tuple(notes)
 
     def _probe(self, asked: Mapping[str, object]) -> Found:
-        words = (self.python, _PROBE, json.dumps(asked))
-        output = os.path.join(self.folder, "probe")
+        answer, output = (os.path.join(self.folder, name) for name in ("answer.json", "probe"))
+        words = (self.python, _PROBE, json.dumps({**asked, "answer": answer}))
         status = self._run(words, self.env, "/", output)
-        text = tail(output)
-        answer = text.strip().rpartition("\n")[2]
-        if status or not answer.startswith("{"):
+        try:
+            with open(answer, encoding="utf-8") as file:
+                found = packages.found_from(json.load(file))
+            os.unlink(answer)
+        except (OSError, ValueError):
+            status = status or 1
+        if status:
             what = f"{self.python} can't say what is installed in it"
-            raise RequirementsError(what, text.strip().rpartition("\n")[2])
-        return packages.found_from(json.loads(answer))
+            raise RequirementsError(what, tail(output).strip().rpartition("\n")[2][:_SHOWN])
+        return found
 
     def _tool(self, found: Found) -> Tool:
         uv = shutil.which("uv", path=self.env.get("PATH")) or ""
@@ -162,9 +201,7 @@ class _Stage:
         constraints = ""
         if found.kept and not found.hashes:
             # With hashes pip wants each package's exact version; those were compared.
-            constraints = os.path.join(self.folder, "constraints.txt")
-            with open(constraints, "w", encoding="utf-8") as file:
-                file.write(packages.constraints(found.kept))
+            constraints = written(self.folder, "constraints.txt", packages.constraints(found.kept))
         project = writable_project(self.request.project, self.folder)
         request = dataclasses.replace(self.request, project=project)
         for argv in commands(tool, request, found, constraints):
@@ -186,7 +223,7 @@ class _Stage:
             status=status,
             tool=tool.name,
             label=self.request.label,
-            constraints=self.settings.constraints if found.kept else "",
+            holder=self._holder if found.kept else ("", ""),
             wheels=self.request.wheels,
             python=found.python,
             gave_up=watch.gave_up,
@@ -221,19 +258,19 @@ class _Stage:
             return self.programs.run(argv, env, folder, file.fileno(), watch)
 
 
-def _refuse_conflicts(request: Request, found: Found, constraints: str) -> None:
+def _refuse_conflicts(request: Request, found: Found, holder: tuple[str, str]) -> None:
     if not found.conflicts:
         return
     path, line, name = found.conflicts[0]
     has = found.installed.get(name) or found.kept[name].lstrip("=")
     asks = f"{request.label if path == request.file else path} asks for {line}"
-    what = f"{asks}, and the image has {name} {has} ({constraints})"
+    what = f"{asks}, and {holder[0]} has {name} {has} ({holder[1]})"
     more = len(found.conflicts) - 1
     what += f"; {more} more like it" if more else ""
-    remedy = (
-        f"{name} and what is built for it stay as they are. Take the line out, take an image with that version, "
-        "or set MUSTER_ALLOW_TORCH_CHANGE=1."
-    )
+    stays = f"{name} and what is built for it stay as they are"
+    if found.kept[name].endswith(".*"):
+        stays = f"{name}'s major version stays as it is: compiled code depends on it"
+    remedy = f"{stays}. Take the line out, take an image with that version, or set MUSTER_ALLOW_TORCH_CHANGE=1."
     raise RequirementsError(what, remedy)
 
 

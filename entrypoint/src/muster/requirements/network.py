@@ -8,16 +8,16 @@ from urllib.parse import urlsplit
 from muster.requirements.ended import Ended, Told
 
 _BROKEN = re.compile(
-    r"Retrying \(Retry\(|Max retries exceeded|error: connection-failed|Failed to fetch: `"
-    r"|fatal: unable to access|Connection to \S+ timed out|Read timed out|client error \(Connect\)"
+    r"Retrying \(Retry\(|Max retries exceeded|error: connection-failed|Failed to fetch: `?"
+    r"|fatal: unable to access|Connection to \S+ timed out|Read timed out|client error \(Connect\)|operation timed out"
 )
 _HOSTS = (
     re.compile(r"Failed to resolve '(?P<host>[^']+)'"),
     re.compile(r"host='(?P<host>[^']+)', port=(?P<port>\d+)"),
     re.compile(r"Connection to (?P<host>\S+) timed out"),
     re.compile(r"Failed to connect to (?P<host>\S+) (?:while|port (?P<port>\d+))"),
-    re.compile(r"(?:Failed to fetch: `|unable to access ')(?P<url>[^`']+)"),
-    re.compile(r"(?:for url|An index URL) \((?P<url>[^)]+)\)"),
+    re.compile(r"(?:Failed to fetch: `?|unable to access ')(?P<url>[^`'\s]+)"),
+    re.compile(r"(?:for url|An index URL|An index) \((?P<url>[^)]+)\)"),
 )
 _INDEXES = re.compile(r"^Looking in indexes: (?P<urls>.+)$", re.MULTILINE)
 _REASONS = (
@@ -28,12 +28,12 @@ _REASONS = (
     (r"timed out|Timeout|timeout", "no answer"),
 )
 _NOTHING_FOUND = re.compile(
-    r"from versions: none|connection-failed|Max retries exceeded|Failed to fetch: `|unable to access"
-    r"|ReadTimeoutError|Read timed out|client error \(Connect\)"
+    r"from versions: none|connection-failed|Max retries exceeded|Failed to fetch: `?|unable to access"
+    r"|ReadTimeoutError|Read timed out|client error \(Connect\)|operation timed out"
 )
 _REFUSED = re.compile(
     r"(?P<pip>40[13]) (?:Error, Credentials|Client Error)|HTTP error (?P<other>40[13])|status code (?P<uv>40[13])"
-    r"|\((?P<uv2>40[13]) (?:Unauthorized|Forbidden)\)|User for (?P<asked>\S+):"
+    r"|\((?P<uv2>40[13]) (?:Unauthorized|Forbidden)\)|User for (?P<asked>\S+):|returned a (?P<uv3>40[13])"
 )
 _CERTIFICATE = re.compile(
     r"CERTIFICATE_VERIFY_FAILED|SSLCertVerificationError|invalid peer certificate|ssl certificate:"

@@ -1,8 +1,9 @@
 """Run by the user's own Python, as a file: what that Python holds, and what requirements would change of it.
 
-The harness has no `packaging`, and is another Python. Here pip's own copy answers. Effects: reads metadata, prints JSON.
+The harness has no `packaging`, and is another Python. Here pip's own copy answers. Effects: reads metadata, writes its
+answer as JSON into a file: the Python may print what it likes.
 
-    python probe.py '{"file": "/opt/ml/code/requirements.txt", "pins": {"torch": "2.13.0+cpu"}}'
+    python probe.py '{"answer": "/tmp/x.json", "file": "/opt/ml/code/requirements.txt", "pins": {"torch": "2.13.0+cpu"}}'
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import re
 import sysconfig
 from typing import Any
 
-_ABI_ONLY = ("numpy",)
+ABI_ONLY = ("numpy",)
 """What may change, but for its major version: compiled code depends on that alone."""
 _CONTINUED = re.compile(r"\\\r?\n")
 _COMMENT = re.compile(r"(^|\s+)#.*$")
@@ -51,7 +52,7 @@ def rules(pins: dict[str, str], held: dict[str, str]) -> dict[str, str]:
     for name, pinned in pins.items():
         version = held.get(name, pinned)
         major = version.partition(".")[0]
-        kept[name] = f"=={major}.*" if name in _ABI_ONLY else f"=={version}"
+        kept[name] = f"=={major}.*" if name in ABI_ONLY else f"=={version}"
     return kept
 
 
@@ -180,10 +181,12 @@ def main(asked: dict[str, Any]) -> dict[str, Any]:
         "conflicts": conflicts,
         "hashes": any("--hash" in line or "--require-hashes" in line for _, line in wanted),
         "empty": not any(line[0] != "-" or _ASKING.match(line) for _, line in wanted),
-        "lines": [line for _, line in wanted],
+        "lines": [line for _, line in wanted if "://" in line],
         "config": settings_of_pip(),
     }
 
 
 if __name__ == "__main__":
-    print(json.dumps(main(json.loads(sys.argv[1]))))
+    asked = json.loads(sys.argv[1])
+    with open(asked["answer"], "w", encoding="utf-8") as file:
+        json.dump(main(asked), file)

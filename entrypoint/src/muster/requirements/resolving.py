@@ -52,7 +52,7 @@ def conflict(end: Ended) -> Told | None:
     if not images:
         return f"the packages don't fit together: {others}", "Loosen one of the versions."
     has = " and ".join(line.rpartition(" ")[2] for line in images)
-    return f"{others}, and the image has {has} ({end.constraints})", _kept(end)
+    return f"{others}, and {end.holder[0]} has {has} ({end.holder[1]})", _kept(end)
 
 
 def _asked(line: str) -> str:
@@ -61,10 +61,10 @@ def _asked(line: str) -> str:
 
 
 def _kept(end: Ended) -> str:
-    if not end.constraints:
+    if not any(end.holder):
         return "Loosen one of the versions."
     return (
-        "The image's torch, and what is built for it, stay as they are. Ask for versions that fit it, take an image "
+        "torch and what is built for it stay as they are. Ask for versions that fit it, take an image "
         "with another torch, or set MUSTER_ALLOW_TORCH_CHANGE=1."
     )
 

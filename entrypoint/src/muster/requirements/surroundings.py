@@ -53,13 +53,38 @@ def private_folder() -> Iterator[str]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def written(folder: str, name: str, text: str) -> str:
+    """The path of a new file with this text. Raises RequirementsError."""
+    path = os.path.join(folder, name)
+    try:
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        what = f"{path} can't be written: {error.strerror}"
+        raise RequirementsError(what, "Give /tmp more room, or set TMPDIR.") from error
+    return path
+
+
 def writable_project(project: str, folder: str) -> str:
     """The project's folder, or a copy below `folder` where it can't be written: builds leave files in it."""
-    if not project or os.access(project, os.W_OK):
-        return project
+    return project if not project or os.access(project, os.W_OK) else copied(project, folder)
+
+
+def copied(project: str, folder: str) -> str:
+    """A copy of the project's folder below `folder`. Raises RequirementsError."""
     copy = os.path.join(folder, "project")
-    shutil.copytree(project, copy, symlinks=True, ignore=shutil.ignore_patterns("wheels", ".git"))
-    os.chmod(copy, 0o700)
+    passed_over = shutil.ignore_patterns("wheels", ".git")
+    try:
+        shutil.copytree(project, copy, symlinks=True, ignore=passed_over)
+        os.chmod(copy, 0o700)
+    except OSError as error:
+        # shutil.Error, too, which holds a list: source, target and reason of each file.
+        first = error.args[0][0] if isinstance(error, shutil.Error) else ()
+        why = f"{first[0]}: {first[2]}" if first else error.strerror or str(error)
+        what = f"the project {project} can't be written to, nor copied to be installed: {why}"
+        raise RequirementsError(
+            what, "Make it writable, or put the data beside it elsewhere."
+        ) from error
     return copy
 
 
