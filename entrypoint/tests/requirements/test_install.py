@@ -541,7 +541,7 @@ def test_a_project_that_can_not_be_copied(tmp_path):
     project = tmp_path / "mine"
     project.mkdir()
     os.mkfifo(project / "queue")
-    with pytest.raises(RequirementsError, match="mine/queue: .*is a named pipe"):
+    with pytest.raises(RequirementsError, match=r"mine/queue: .*is a named pipe"):
         surroundings.copied(str(project), str(tmp_path))
 
 
