@@ -116,7 +116,7 @@ def lines(view: HostView) -> list[str]:
     how = f"{view.size} bytes in both directions at once, the better of {ROUNDS} rounds"
     told = [
         "#",
-        f"# By host: {len(view.rates)} pairs, {how}, GB/s that a host sends",
+        f"# By host: all pairs ({len(view.rates)}), {how}; GB/s that a host sends",
         f"#  {'host':<24}  {'least':>8}  {'median':>8}  {'most':>8}",
     ]
     for number, host in enumerate(view.hosts):
