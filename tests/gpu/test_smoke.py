@@ -12,7 +12,7 @@ import pytest
 from engine import DEV_IMAGE, docker, gpu_image, has_image
 
 SMOKE = Path(__file__).parent / "smoke.py"
-PARTS = {"versions", "digits", "two_hosts", "compiled", "statuses"}
+PARTS = {"versions", "digits", "two_hosts", "benchmark", "compiled", "statuses"}
 
 
 def run(digits: Path, *words: str, path: str = "") -> subprocess.CompletedProcess[str]:
@@ -94,7 +94,7 @@ def test_rehearsal_in_an_image(root):
 def test_rehearsal_in_a_gpu_image(root):
     """The same in the GPU image: all that does not need a GPU works there."""
     image = gpu_image("ddp-gpu")
-    parts = ["versions", "digits", "two_hosts", "statuses"]
+    parts = ["versions", "digits", "two_hosts", "benchmark", "statuses"]
     command = [root / "scripts/smoke", image, "--cpu", "--only", *parts]
     done = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -33,8 +33,10 @@ _REDOPS = {
     "avg": dist.ReduceOp.AVG,
 }
 # New names since torch 2.13, which warns of the old ones.
-_all_gather_single: Any = getattr(dist, "all_gather_single", dist.all_gather_into_tensor)
-_reduce_scatter_single: Any = getattr(dist, "reduce_scatter_single", dist.reduce_scatter_tensor)
+_all_gather_single: Any = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
+_reduce_scatter_single: Any = (
+    getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
+)
 
 
 class Buffers:
