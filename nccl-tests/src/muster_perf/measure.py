@@ -62,10 +62,10 @@ class Bench:
         total = flags.iters * flags.agg_iters
         self._put(sized, in_place=in_place)
         calls = self._calls(sized, total, in_place=in_place)
+        begin = time.perf_counter()
         calls[0]()
         world.synchronize()
         world.barrier()
-        begin = time.perf_counter()
         own = self._time(calls, total)
         times = [each for (each,) in world.exchange(own)]
         self._spent("measuring", begin)
@@ -100,18 +100,18 @@ class Bench:
         """Elements that are wrong, over all ranks. None where the result in place is not defined."""
         if in_place and not self.case.operation.checked_in_place:
             return None
-        begin = time.perf_counter()
         for _ in range(self.flags.check):
             self._checks += 1
             case = self.case._replace(repeat=self._checks % 5)
             self._put(sized, in_place=in_place, case=case)
+            begin = time.perf_counter()
             self._calls(sized, 1, in_place=in_place)[0]()
             self.world.synchronize()
             wrong = self._count_wrong(case, sized, in_place=in_place)
             found = int(sum(each for (each,) in self.world.exchange(wrong)))
+            self._spent("checking", begin)
             if found:
                 break
-        self._spent("checking", begin)
         return found
 
     def _count_wrong(self, case: Case, sized: Counts, *, in_place: bool) -> int:
@@ -123,12 +123,14 @@ class Bench:
 
     def _put(self, sized: Counts, *, in_place: bool, case: Case | None = None) -> None:
         """Fills what is sent, and clears what is received into."""
+        begin = time.perf_counter()
         case = case or self.case
         rank = self.world.rank
         send, receive = self.buffers.views(case, rank, sized, in_place=in_place)
         receive.zero_()
         verify.fill(send, sent(case, rank, sized))
         self.world.synchronize()
+        self._spent("filling", begin)
 
     def _calls(self, sized: Counts, most: int, *, in_place: bool) -> list[Call]:
         """Calls on neighbouring places, as far as the buffers reach."""
