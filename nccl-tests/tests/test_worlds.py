@@ -185,7 +185,7 @@ def test_smddp():
 
 @pytest.mark.parametrize(
     ("flags", "rows"),
-    [("-z 1 -a 0", 2), ("-z 2 -a 2 -m 3", 2), ("-w 0 -a 3 -N 2", 4)],
+    [("-z 1 -a 0 -T 60", 2), ("-z 2 -a 2 -m 3", 2), ("-w 0 -a 3 -N 2", 4)],
 )
 def test_ways_to_run(flags, rows, perf):
     """Waiting after each call, whose time counts, aggregation, no warm-up, cycles: each gives a whole table."""

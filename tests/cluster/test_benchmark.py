@@ -25,6 +25,7 @@ exec torchrun --nnodes=2 --nproc-per-node=1 --node-rank=$rank --master-addr=algo
 WAYS = {
     "torchrun": (IMAGE, ("bash", "-euc", BY_HAND, "perf", *SIZES), {}),
     "muster": (IMAGE, ("train", "all_reduce_perf", *SIZES), {}),
+    "horovodrun": (HOROVOD_IMAGE, ("train", "all_reduce_perf", *SIZES), FEW_CORES),
     "mpirun": (
         HOROVOD_IMAGE,
         ("train", "all_reduce_perf", *SIZES),
@@ -50,7 +51,7 @@ def measure(folder, way: str) -> Output:
 
 
 def test_the_same_table_under_every_launcher(tmp_path):
-    """By torchrun alone, `muster train` and mpirun: the same sizes, no wrong value, and speeds that fit each other."""
+    """By torchrun alone, `muster train`, horovodrun and mpirun: the same sizes, no wrong value, and speeds that fit each other."""
     outputs = {way: measure(tmp_path / way, way) for way in WAYS}
     shapes = {
         tuple((line.size, line.count, line.type, line.redop, line.root) for line in output.rows)

@@ -42,13 +42,15 @@ def run(operation: Operation, flags: Flags, env: Mapping[str, str], argv: Sequen
     clock.lap("start and imports")
     world = join(flags, identity, env)
     try:
-        if world.size < wanted:
-            what = f"{world.size} ranks have met, {wanted} were asked for"
-            raise PerfError(what, "Has one launcher started all of them, on all hosts?")
+        _refuse_small(world, wanted)
         session = _Session(operation, flags, world, Gate(minimum, world.size), clock)
-        return session.run(env, argv)
-    finally:
+        status = session.run(env, argv)
+    except PerfError:
         leave()
+        raise
+    # Not after anything else: other ranks may wait in a call, and leaving would wait for them.
+    leave()
+    return status
 
 
 class _Session:
@@ -84,19 +86,7 @@ class _Session:
         self._say([*gate.lines(), self._clock.line(), "#", ""])
         if path:
             facts = report.facts(self._operation, self._world, self._names, env, view)
-            document = {
-                "version": results.VERSION,
-                "start_time": began,
-                "args": list(argv),
-                "nccl_version": report.nccl_version(self._world),
-                "config": results.config(flags, self._devices),
-                "results": [results.result(row, flags.iters) for row in self._rows],
-                **results.summary(gate.wrong, gate.average, verdict),
-                "errors": [],
-                "end_time": time.strftime(_STAMP),
-                "muster": facts | {"seconds": self._clock.seconds},
-            }
-            results.write(path, document)
+            self._write(path, began, argv, facts)
         if problem := gate.problem():
             print(f"{command}: {problem}", file=sys.stderr, flush=True)
             return FAILED
@@ -128,6 +118,25 @@ class _Session:
         found = f"Writing JSON output to {path}"
         self._say([f"# {found if path else f'skipping json output; {asked} not accessible'}"])
         return path
+
+    def _write(self, path: str, began: str, argv: Sequence[str], facts: Mapping[str, Any]) -> None:
+        gate, flags = self._gate, self._flags
+        document = {
+            "version": results.VERSION,
+            "start_time": began,
+            "args": list(argv),
+            "nccl_version": report.nccl_version(self._world),
+            "config": results.config(flags, self._devices),
+            "results": [results.result(row, flags.iters) for row in self._rows],
+            **results.summary(gate.wrong, gate.average, gate.verdict),
+            "errors": [],
+            "end_time": time.strftime(_STAMP),
+            "muster": {**facts, "seconds": self._clock.seconds},
+        }
+        try:
+            results.write(path, document)
+        except OSError as error:
+            raise PerfError(f"{path} can't be written: {error.strerror}") from error
 
     def _try(self) -> list[tuple[Case, bool]]:
         """Calls each case once. Of `-o all` and `-d all` those stay that the backend has.
@@ -184,6 +193,12 @@ def _wanted(flags: Flags, env: Mapping[str, str]) -> int:
     if text and not text.isdecimal():
         raise PerfError(f"MUSTER_EXPECT_WORLD={text} is no number of ranks", "", REFUSED)
     return flags.world or int(text or 0)
+
+
+def _refuse_small(world: World, wanted: int) -> None:
+    if world.size < wanted:
+        what = f"{world.size} ranks have met, {wanted} were asked for"
+        raise PerfError(what, "Has one launcher started all of them, on all hosts?")
 
 
 def _cases(operation: Operation, flags: Flags, ranks: int) -> list[Case]:
