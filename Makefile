@@ -40,7 +40,7 @@ lint: dev ## Style, types, the direction of imports, Dockerfiles, shell, workflo
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	PYTHONPATH=entrypoint/src $(BIN)/lint-imports
+	PYTHONPATH=entrypoint/src:nccl-tests/src $(BIN)/lint-imports
 	$(BIN)/hadolint tests/*/*/Dockerfile images/*/Dockerfile examples/*/Dockerfile scripts/tooling/bench/*/Dockerfile
 	$(BIN)/shellcheck .ci/run scripts/tooling/efa/efa_installer.sh
 	$(BIN)/zizmor --offline --quiet .github
@@ -70,7 +70,7 @@ reference: venv ## Write docs/reference.md from the tables in the code
 engine: ## Make sure that a Docker engine answers; on Debian, as root, install and start one
 	scripts/engine
 
-venv: $(VENV)/.installed ## This machine's Python environment, with the harness
+venv: $(VENV)/.installed ## This machine's Python environment, with the harness and the benchmark
 dev: $(VENV)/.dev venv ## The same with the developer tools
 
 $(VENV)/.packages: docker-bake.hcl
@@ -78,9 +78,9 @@ $(VENV)/.packages: docker-bake.hcl
 	$(PIP) $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) torch==$(TORCH) numpy==$(NUMPY) scikit-learn
 	@touch $@
 
-# The wheel, not a link to the sources: what is tested is what the images install.
-$(VENV)/.installed: $(VENV)/.packages $(shell find entrypoint -name '*.py' -o -name '*.toml' -o -name '*.pth' | grep -v /tests/)
-	$(PIP) --force-reinstall --no-deps ./entrypoint
+# The wheels, not links to the sources: what is tested is what the images install.
+$(VENV)/.installed: $(VENV)/.packages $(shell find entrypoint nccl-tests -name '*.py' -o -name '*.toml' -o -name '*.pth' | grep -v /tests/)
+	$(PIP) --force-reinstall --no-deps ./entrypoint ./nccl-tests
 	$(PIP) './entrypoint[local]'
 	@touch $@
 

@@ -1,4 +1,4 @@
-"""Puts muster's own wheel into an image: the last step of every image's build, in one small layer.
+"""Puts muster's own wheels into an image: the last step of every image's build, in one small layer.
 
 Runs on the image's /opt/venv, needs no network, and writes what the image holds into /opt/muster.
 """
@@ -33,7 +33,7 @@ MINIMUM_DRIVER = {"12": "525.60.13", "13": "580.65.06"}
 # `ssh` and `rsh` for launchers, where muster alone puts them on PATH: a job's /tmp may forbid programs.
 STAND_INS = HARNESS / "libexec" / "muster"
 # A constraint on these would only stop users from upgrading their tools.
-UNCONSTRAINED = {"muster", "pip", "setuptools", "wheel"}
+UNCONSTRAINED = {"muster", "muster-perf", "pip", "setuptools", "wheel"}
 
 
 def packages(venv: Path) -> Path:
@@ -53,6 +53,12 @@ def install(wheel: Path) -> None:
         shutil.rmtree(packages(HARNESS) / "muster" / part / "__pycache__", ignore_errors=True)
     for command in COMMANDS:  # pip's own run without -I
         (HARNESS / "bin" / command).unlink(missing_ok=True)
+
+
+def install_benchmark(wheel: Path) -> None:
+    """Install the benchmark beside torch: its commands are on PATH. Raises CalledProcessError. Effects: files there."""
+    options = ["--no-deps", "--no-index", "--force-reinstall", "--quiet"]
+    subprocess.run([str(VENV / "bin/pip"), "install", *options, str(wheel)], check=True)
 
 
 def share() -> None:
@@ -126,10 +132,12 @@ def write_records(image: str, device: str) -> None:
 
 
 def main(image: str, device: str) -> int:
-    """Install the wheel that lies beside this file. Raises CalledProcessError, ValueError. Effects: as above."""
-    (wheel,) = Path(__file__).parent.glob("muster-*.whl")
+    """Install the wheels that lie beside this file. Raises CalledProcessError, ValueError. Effects: as above."""
+    here = Path(__file__).parent
+    (wheel,), (benchmark,) = here.glob("muster-*.whl"), here.glob("muster_perf-*.whl")
     install(wheel)
     share()
+    install_benchmark(benchmark)
     write_commands()
     write_records(image, device)
     return 0

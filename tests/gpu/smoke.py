@@ -171,6 +171,34 @@ def two_hosts(options: argparse.Namespace) -> Facts:
     return facts
 
 
+def benchmark(options: argparse.Namespace) -> Facts:
+    """The benchmark's tables: copies on the device, and sums of two ranks that share it, over the network."""
+    env = {"MUSTER_NPROC": "1", "CUDA_VISIBLE_DEVICES": "0", "NCCL_SOCKET_IFNAME": "lo"}
+    env |= {"NCCL_DEBUG": "WARN", "OMP_NUM_THREADS": "1"}
+    sizes = ("-b", "1M", "-e", "4M" if options.cpu else "256M", "-f", "4", "-n", "10", "-g", "1")
+    facts: Facts = {}
+    for name, program, hosts in (
+        ("copy", "sendrecv_perf", 1),
+        ("one", "all_reduce_perf", 1),
+        ("two", str(JOBS / "benchmark.py"), 2),
+    ):
+        with job(program, *sizes, hosts=hosts, **env) as started:
+            succeed(started)
+            facts[name] = algbw(started[0])
+            told = re.search(r" backend=(\w+) ", started[0].text)
+            wanted = "gloo" if options.cpu else "nccl"
+            expect(told and told[1] == wanted, f"measured over {told and told[1]}")
+    return facts
+
+
+def algbw(host: Host) -> dict[str, float]:
+    """What the table says for each size, out of place, in GB/s. Raises Failed."""
+    rows = [line.split() for line in host.text.splitlines()]
+    rows = [row for row in rows if len(row) == 13 and row[0].isdecimal()]
+    expect(rows and all(row[8] == "0" for row in rows), f"wrong values\n{host.tail}")
+    return {row[0]: float(row[6]) for row in rows}
+
+
 def compiled(options: argparse.Namespace) -> Facts:
     """torch.compile makes code for the device, and its gradients are those without it."""
     if options.cpu and not shutil.which("g++"):
@@ -212,6 +240,7 @@ PARTS: tuple[Callable[[argparse.Namespace], Facts], ...] = (
     versions,
     digits,
     two_hosts,
+    benchmark,
     compiled,
     statuses,
 )

@@ -12,7 +12,7 @@ import pytest
 from engine import DEV_IMAGE, docker, gpu_image, has_image
 
 SMOKE = Path(__file__).parent / "smoke.py"
-PARTS = {"versions", "digits", "two_hosts", "compiled", "statuses"}
+PARTS = {"versions", "digits", "two_hosts", "benchmark", "compiled", "statuses"}
 
 
 def run(digits: Path, *words: str, path: str = "") -> subprocess.CompletedProcess[str]:
@@ -54,7 +54,9 @@ def test_rehearsal(digits, tmp_path):
         "exit": 7,
         "stop": 0,
     }
-    assert "4 of 4 parts passed, rehearsed without a GPU" in done.stdout
+    assert set(results["benchmark"]) >= {"copy", "one", "two"}
+    assert set(results["benchmark"]["two"]) == {"1048576", "4194304"}
+    assert "5 of 5 parts passed, rehearsed without a GPU" in done.stdout
 
 
 @pytest.mark.skipif(Path("/dev/nvidiactl").exists(), reason="there is a GPU here")
@@ -94,7 +96,7 @@ def test_rehearsal_in_an_image(root):
 def test_rehearsal_in_a_gpu_image(root):
     """The same in the GPU image: all that does not need a GPU works there."""
     image = gpu_image("ddp-gpu")
-    parts = ["versions", "digits", "two_hosts", "statuses"]
+    parts = ["versions", "digits", "two_hosts", "benchmark", "statuses"]
     command = [root / "scripts/smoke", image, "--cpu", "--only", *parts]
     done = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from pathlib import Path
 
 import pytest
 from engine import docker
@@ -39,6 +40,17 @@ ABSENT = (
     "ssh",
     "sshd",
     "ssh-keygen",
+)
+BENCHMARKS = (
+    "all_reduce_perf",
+    "all_gather_perf",
+    "reduce_scatter_perf",
+    "alltoall_perf",
+    "broadcast_perf",
+    "reduce_perf",
+    "gather_perf",
+    "scatter_perf",
+    "sendrecv_perf",
 )
 LAUNCHERS = {"ddp": "torchrun", "slim": "torchrun", "horovod": "horovodrun", "smddp": "mpirun"}
 # Debian keeps the wheels of its ensurepip here, CPython its own.
@@ -105,6 +117,17 @@ def test_another_entry_point_finds_everything(image, cell):
     assert ("Open MPI" in said) == (cell.partition("-")[0] in MPI)
 
 
+def test_benchmarks_are_on_path(facts, image):
+    """Every collective's benchmark is a command of the user's venv, which has torch, and measures with one process."""
+    assert {name: facts["commands"][name] for name in BENCHMARKS} == {
+        name: f"/opt/venv/bin/{name}" for name in BENCHMARKS
+    }
+    words = ("--network", "none", image, "all_reduce_perf", "-b", "1K", "-e", "1K", "-n", "1")
+    # A GPU image has no GPU here: torch measures over gloo then.
+    said = docker("run", "--rm", *words).stdout
+    assert "# Out of bounds values : 0 OK" in said
+
+
 def test_no_build_tools(facts, pins):
     """No compiler that the cell doesn't ask for, no make and no SSH server: the image runs jobs."""
     present = {name for name in ABSENT if facts["commands"][name]}
@@ -135,7 +158,7 @@ def test_harness_is_apart(facts):
 
 def test_user_can_import_what_the_guides_promise(facts):
     """torch, numpy, boto3, pip and muster's helpers are in the user's venv, and their dependencies fit."""
-    assert set(facts["user"]) >= {"torch", "numpy", "boto3", "pip", "muster"}
+    assert set(facts["user"]) >= {"torch", "numpy", "boto3", "pip", "muster", "muster-perf"}
     assert facts["pip_check"] == ""
 
 
@@ -167,9 +190,8 @@ def test_records_agree_with_the_pins(facts, inspected, pins):
         name: version for name, version in versions.items() if name != "python"
     }
     assert facts["manifest"]["harness"] == facts["harness"]
-    constrained = {
-        name: v for name, v in facts["user"].items() if name not in {"muster", "pip", "setuptools"}
-    }
+    ours = {"muster", "muster-perf", "pip", "setuptools"}
+    constrained = {name: v for name, v in facts["user"].items() if name not in ours}
     assert facts["constraints"] == [
         f"{name}=={constrained[name]}" for name in sorted(constrained, key=str.lower)
     ]
@@ -205,13 +227,18 @@ def test_users_files_do_not_shadow_the_harness(image):
 
 
 def test_image_holds_this_tree(root, image):
-    """The harness in the image is the checkout's: else every other test speaks of another one."""
-    source = root / "entrypoint/src/muster"
+    """The harness and the benchmark in the image are the checkout's: else every other test speaks of other ones."""
+    assert_same(root / "entrypoint/src/muster", "/opt/muster/lib/python3.*/site-packages", image)
+    assert_same(root / "nccl-tests/src/muster_perf", "/opt/venv/lib/python3.*/site-packages", image)
+
+
+def assert_same(source: Path, packages: str, image: str) -> None:
+    """The package's files are the same here and in the image."""
     here = {
         str(path.relative_to(source)): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in source.rglob("*.py")
     }
-    find = "cd /opt/muster/lib/python3.*/site-packages/muster; find . -name '*.py' -exec sha256sum {} +"
+    find = f"cd {packages}/{source.name}; find . -name '*.py' -exec sha256sum {{}} +"
     listed = docker("run", "--rm", "--entrypoint", "bash", image, "-c", find).stdout
     inside = {line.split("  ./")[1]: line.split()[0] for line in listed.splitlines()}
     assert inside == here, "run `make images`"

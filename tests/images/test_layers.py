@@ -21,7 +21,7 @@ KEY_NAMES = re.compile(
     r"(^|/)(id_(rsa|dsa|ecdsa|ed25519)|ssh_host_\w+_key|\.netrc|\.pypirc|\.git-credentials|credentials)$"
 )
 MEGABYTE = 1_000_000
-TREE = ("docker-bake.hcl", ".dockerignore", "images", "scripts", "entrypoint")
+TREE = ("docker-bake.hcl", ".dockerignore", "images", "scripts", "entrypoint", "nccl-tests")
 
 
 REBUILD_S = 15

@@ -91,3 +91,14 @@ def test_a_wrong_command_line_says_what_is_wrong(options, status, text, local):
     assert text in done.stderr
     assert "Traceback" not in done.stderr
     assert "never" not in done.stdout
+
+
+def test_a_command_that_is_nowhere(tmp_path):
+    """A name that is neither a file nor on PATH ends before any host is started."""
+    words = [sys.executable, "-m", "muster", "local", "nothing_perf"]
+    done = subprocess.run(
+        words, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 2
+    assert "nothing_perf is neither a file here nor a command on PATH" in done.stderr
+    assert not (tmp_path / "muster-out").exists()

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from muster.code.entry import Entry, find_entry, find_python
+from muster.code.entry import Entry, find_entry, find_installed, find_python
 from muster.errors import CodeError
 
 
@@ -37,6 +37,51 @@ def test_command_by_kind(opt_ml, name: str, content: str, mode: int, command: tu
     expected = tuple({"PYTHON": python(), "PATH": path}.get(word, word) for word in command)
     is_python = name.endswith(".py")
     assert find_entry(str(opt_ml.base), name, python) == Entry(expected, is_python)
+
+
+PIP_LONG = "#!/bin/sh\n'''exec' \"/a b/bin/python3\" \"$0\" \"$@\"\n' '''\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "is_python"),
+    [
+        (f"#!{sys.executable}\n", True),
+        ("#!/usr/bin/env python3\n", True),
+        ("#!/usr/bin/env -S python3 -u\n", True),
+        (PIP_LONG, True),
+        ("#!/usr/bin/env bash\n", False),
+        ("#!/bin/sh\n# python\nexec python train.py\n", False),
+    ],
+    ids=["python", "env", "env-S", "pip-long", "bash", "sh-starts-python"],
+)
+def test_a_python_script_without_py(opt_ml, content, is_python):
+    """A script whose #! line names Python runs as ranks, as a .py file does, under the Python that it names."""
+    path = str(opt_ml.file("tool", content, 0o755))
+    assert find_entry(str(opt_ml.base), "tool", python) == Entry((path,), is_python)
+
+
+def test_a_command_on_path(opt_ml):
+    """A program's name that is in no code folder is a command, if PATH has it and it is no script's name."""
+    tool = str(opt_ml.file("bin/all_thing_perf", f"#!{sys.executable}\n", 0o755))
+    shell = str(opt_ml.file("bin/sweep-all", "#!/bin/sh\n", 0o755))
+    opt_ml.file("bin/plain_perf", f"#!{sys.executable}\n", 0o644)
+    opt_ml.file("bin/run.sh", "#!/bin/sh\n", 0o755)
+    env = {"PATH": f"{opt_ml.base}/bin"}
+
+    def here() -> str:
+        return sys.executable
+
+    assert find_installed("all_thing_perf", here, env) == Entry((tool,), is_python=True)
+    assert find_installed("sweep-all", here, env) == Entry((shell,), is_python=False)
+    for absent in ("plain_perf", "run.sh", "bin/sweep-all", "nothing_perf"):
+        assert find_installed(absent, here, env) is None
+
+
+@pytest.mark.parametrize("name", ["train", "muster", "muster-rank"])
+def test_the_harness_never_starts_itself(opt_ml, name):
+    """Its own commands are on PATH in every image; a job whose script of that name is missing has none."""
+    opt_ml.file(f"bin/{name}", f"#!{sys.executable}\n", 0o755)
+    assert find_installed(name, lambda: sys.executable, {"PATH": f"{opt_ml.base}/bin"}) is None
 
 
 @pytest.mark.parametrize(

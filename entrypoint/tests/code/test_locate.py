@@ -400,3 +400,26 @@ def test_pipe_mode_where_the_code_is_elsewhere(find, opt_ml, channel, monkeypatc
     monkeypatch.chdir(mine.parent)
     command = find(channels=sent, program_source="the command line").command
     assert command[-1] == str(mine)
+
+
+def test_a_command_on_path_needs_no_code(opt_ml, make_job):
+    """A benchmark of the image runs as ranks without any code; the log says which file it is."""
+    path = opt_ml.file("bin/all_thing_perf", f"#!{sys.executable}\n", 0o755)
+    job = make_job(paths=Paths(str(opt_ml.base)), program="all_thing_perf")
+    env = {"PATH": f"{path.parent}:{PYTHON['PATH']}"}
+    code = locate(job, read_settings({}), env, Scratch(None))
+    assert (code.command, code.is_python) == ((str(path),), True)
+    assert code.notes == (f"code: all_thing_perf is {path}, on PATH",)
+
+
+def test_a_named_submit_directory_is_not_left_for_a_command(opt_ml, make_job):
+    """Code that is named is never replaced by a command that happens to be on PATH."""
+    path = opt_ml.file("bin/all_thing_perf", f"#!{sys.executable}\n", 0o755)
+    opt_ml.file("mine/other.py", "")
+    job = make_job(
+        paths=Paths(str(opt_ml.base)),
+        program="all_thing_perf",
+        submit_directory=str(opt_ml.base / "mine"),
+    )
+    with pytest.raises(CodeError, match="all_thing_perf"):
+        locate(job, read_settings({}), {"PATH": f"{path.parent}:{PYTHON['PATH']}"}, Scratch(None))

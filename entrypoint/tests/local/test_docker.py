@@ -131,3 +131,13 @@ def test_a_folder_is_mounted_by_its_full_path(tmp_path: Path, monkeypatch: pytes
     mounts = given(docker.run_host(options, HOST, {}), "--mount")
     assert f"type=bind,source={tmp_path}/data,target=/opt/ml/input/data/x" in mounts
     assert f"type=bind,source={tmp_path},target=/opt/ml/input/data/code" in mounts
+
+
+def test_a_command_of_the_image(tmp_path, monkeypatch):
+    """A command is named to the container's harness as it is; no code is mounted, and no folder named for it."""
+    monkeypatch.chdir(tmp_path)
+    options = parse(["all_thing_perf", "--backend", "docker", "--", "-b", "8"])
+    words = docker.run_host(options, HOST, {})
+    assert words[-4:] == ["train", "all_thing_perf", "-b", "8"]
+    assert not [mount for mount in given(words, "--mount") if "data/code" in mount]
+    assert "SAGEMAKER_SUBMIT_DIRECTORY" not in docker.host_env(options, HOST, {})

@@ -4,7 +4,7 @@ import pytest
 
 from muster.contract import read_contract
 from muster.errors import CodeError, ContractError
-from muster.local.folders import channels, make_hosts
+from muster.local.folders import channels, make_hosts, names_command
 from muster.local.options import Options, parse
 from muster.model import Channel
 from muster.settings import read_settings
@@ -99,3 +99,23 @@ def test_a_channel_that_cannot_be(options, tmp_path, name: str):
     words = ["--channel", f"{name}={tmp_path}", "--channel", f"{name}={tmp_path}"]
     with pytest.raises(ContractError):
         make_hosts(options(*words), str(tmp_path / "out"))
+
+
+def test_a_command_brings_no_code(tmp_path, monkeypatch):
+    """A name that is no file may be a command: its folder is nobody's code. A file of that name is a script."""
+    monkeypatch.chdir(tmp_path)
+    command = parse(["all_thing_perf", "--backend", "docker"])
+    assert names_command(command)
+    assert channels(command) == ()
+    make_hosts(command, str(tmp_path / "out"))
+    (tmp_path / "all_thing_perf").touch()
+    assert not names_command(command)
+    assert channels(command) == (("code", str(tmp_path)),)
+
+
+@pytest.mark.parametrize("script", ["absent.py", "./all_thing_perf", "run.sh", "train"])
+def test_a_missing_script_is_no_command(script, tmp_path, monkeypatch):
+    """What has the form of a script, or is a command of the harness, must be there as a file."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(CodeError, match="does not exist"):
+        make_hosts(parse([script]), str(tmp_path / "out"))

@@ -13,6 +13,14 @@ UNSEEN = {"/proc", "/sys", "/dev", "/inside"}
 COMMANDS = (
     *("train", "muster", "muster-rank", "muster-rsh", "torchrun", "python", "python3", "pip"),
     *("pip3", "bash", "tar", "gzip", "find", "chmod", "cat"),
+    *(
+        "all_reduce_perf",
+        "all_gather_perf",
+        "reduce_scatter_perf",
+        "alltoall_perf",
+        "broadcast_perf",
+    ),
+    *("reduce_perf", "gather_perf", "scatter_perf", "sendrecv_perf"),
     *("gcc", "g++", "cc", "c++", "clang", "ld", "as", "make", "cmake", "ninja"),
     *("ssh", "sshd", "ssh-keygen"),
 )

@@ -15,6 +15,9 @@ _ELF = b"\x7fELF"
 _HEAD = 512
 _MAIN = "__main__.py"
 _ASK_S = 60
+_SCRIPTS = (".py", ".sh")
+_OURS = ("muster", "muster-rank", "muster-rsh", "train")
+"""On PATH in every image: a job whose `train` is missing must not start itself."""
 _CHMOD = "Name a .py file, a module or a folder with __main__.py; or `chmod +x` the program and give it a #! line."
 
 
@@ -46,7 +49,7 @@ def find_entry(folder: str, program: str, python: Callable[[], str]) -> Entry | 
     """What starts `program` of `folder`; None where there is no such thing in it.
 
     In this order: a file of that name; a folder of that name with a __main__.py; the file with .py behind
-    its name; a module of that dotted name. Modules run as `python -m`.
+    its name; a module of that dotted name. Modules run as `python -m`, a script whose #! line names Python as it is.
 
     Args:
         folder: where the code is.
@@ -71,8 +74,28 @@ def find_entry(folder: str, program: str, python: Callable[[], str]) -> Entry | 
 
 
 def find_installed(program: str, python: Callable[[], str], env: Mapping[str, str]) -> Entry | None:
-    """What starts a module that is installed, as `accelerate.commands.launch`; None where it is none."""
-    if not is_dotted(program) or program.endswith((".py", ".sh")):
+    """What starts an installed module, as `json.tool`, or a command on PATH, as `all_reduce_perf`; or None.
+
+    Raises:
+        CodeError: it is there, but nothing can start it.
+    """
+    if program.endswith(_SCRIPTS) or program in _OURS:
+        return None
+    return _find_module(program, python, env) or _find_command(program, python, env)
+
+
+def is_command(program: str) -> bool:
+    """Whether `program` has the form of a command's name: no path, and no script. Pure."""
+    return "/" not in program and not program.endswith(_SCRIPTS) and program not in _OURS
+
+
+def _find_command(program: str, python: Callable[[], str], env: Mapping[str, str]) -> Entry | None:
+    path = shutil.which(program, path=env.get("PATH")) if is_command(program) else None
+    return _entry_of(path, python) if path else None
+
+
+def _find_module(program: str, python: Callable[[], str], env: Mapping[str, str]) -> Entry | None:
+    if not is_dotted(program):
         return None
     ask = "import sys, importlib.util as u; raise SystemExit(u.find_spec(sys.argv[1]) is None)"
     argv = [python(), "-c", ask, program]
@@ -106,7 +129,8 @@ def _entry_of(path: str, python: Callable[[], str]) -> Entry:
         raise CodeError(what, f"Convert it: sed -i 's/\\r$//' {os.path.basename(path)}")
     if is_script and (interpreter := _interpreter(path, first)):
         executable = os.access(path, os.X_OK)
-        return Entry((path,) if executable else (*interpreter, path), is_python=False)
+        command = (path,) if executable else (*interpreter, path)
+        return Entry(command, is_python=_is_python(head))
     if path.endswith(".sh"):
         return Entry(("/bin/sh", path), is_python=False)
     if not head.startswith(_ELF):
@@ -132,6 +156,16 @@ def _interpreter(path: str, first: bytes) -> tuple[str, ...]:
         what = f"the entry point {path} begins with #!{words[0]}, and there is no such program here"
         raise CodeError(what, "Use #!/bin/sh, #!/bin/bash or #!/usr/bin/env NAME, or install it.")
     return words
+
+
+def _is_python(head: bytes) -> bool:
+    """Whether a script's first lines start Python.
+
+    pip writes the second form where the interpreter's path is too long for a #! line, or has a blank.
+    """
+    first, _, rest = head.partition(b"\n")
+    names = [os.path.basename(word) for word in first[2:].split()[:3]]  # env, and its -S
+    return any(name.startswith(b"python") for name in names) or rest.startswith(b"'''exec' ")
 
 
 def _head(path: str) -> bytes:

@@ -55,7 +55,9 @@ def locate(job: Job, settings: Settings, env: Mapping[str, str], scratch: Scratc
             break
     elsewhere = find_installed(job.program, python, env)
     if elsewhere and not any(source.required for source in sources):
-        return _code(folders[0] if folders else os.getcwd(), job, elsewhere, ())
+        found = elsewhere.command[0]
+        notes = () if "-m" in elsewhere.command else (f"code: {job.program} is {found}, on PATH",)
+        return _code(folders[0] if folders else os.getcwd(), job, elsewhere, notes)
     raise _missing(job, folders)
 
 

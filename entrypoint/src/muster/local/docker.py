@@ -8,7 +8,7 @@ import os
 from collections.abc import Mapping
 
 from muster.local.environment import job_env, portable
-from muster.local.folders import LocalHost, channels
+from muster.local.folders import LocalHost, channels, names_command
 from muster.local.options import Options
 from muster.model import Paths
 
@@ -54,9 +54,10 @@ def run_host(options: Options, host: LocalHost, variables: Mapping[str, str]) ->
 
 def host_env(options: Options, host: LocalHost, env: Mapping[str, str]) -> dict[str, str]:
     """The variables of a host's container."""
+    # As the channel `code`, but before a file of that name in the image's working folder.
+    code = {"SAGEMAKER_SUBMIT_DIRECTORY": f"{IN_CONTAINER.data}/code"}
     return job_env(options, host, portable(env)) | {
-        # As the channel `code`, but before a file of that name in the image's working folder.
-        "SAGEMAKER_SUBMIT_DIRECTORY": f"{IN_CONTAINER.data}/code",
+        **({} if names_command(options) else code),
         # The code folder is the user's own, and the container's root would leave files there.
         "PYTHONDONTWRITEBYTECODE": "1",
     }

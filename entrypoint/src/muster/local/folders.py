@@ -8,6 +8,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from muster.code.entry import is_command
 from muster.errors import CodeError, ContractError
 from muster.local.options import Options
 from muster.model import Paths
@@ -30,7 +31,12 @@ class LocalHost:
 def channels(options: Options) -> tuple[tuple[str, str], ...]:
     """The names and folders of all channels. In containers the code is one, as on SageMaker."""
     code = (("code", os.path.dirname(os.path.abspath(options.script))),)
-    return options.channels + (code if options.in_containers else ())
+    return options.channels + (code if options.in_containers and not names_command(options) else ())
+
+
+def names_command(options: Options) -> bool:
+    """Whether the script is no file here but may be a command on the hosts' PATH."""
+    return is_command(options.script) and not os.path.exists(options.script)
 
 
 def make_hosts(options: Options, folder: str) -> list[LocalHost]:
@@ -68,7 +74,7 @@ def make_hosts(options: Options, folder: str) -> list[LocalHost]:
 
 
 def _check(options: Options) -> None:
-    if not os.path.isfile(options.script):
+    if not os.path.isfile(options.script) and not names_command(options):
         what = "is a folder" if os.path.isdir(options.script) else "does not exist"
         raise CodeError(f"the script {options.script} {what}")
     given = channels(options)

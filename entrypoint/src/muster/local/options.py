@@ -72,7 +72,9 @@ def _parser() -> argparse.ArgumentParser:
         usage="muster local SCRIPT [options] [-- ARGS for the script]",
         description="Runs a training job of several hosts on this machine, without AWS.",
     )
-    parser.add_argument("script", metavar="SCRIPT", help="the training script")
+    parser.add_argument(
+        "script", metavar="SCRIPT", help="the training script, or a command on PATH"
+    )
     parser.add_argument("--hosts", type=_count, default=1, help="how many hosts (default 1)")
     parser.add_argument("--nproc", type=_count, default=1, help="ranks on each (default 1)")
     parser.add_argument(

@@ -1,8 +1,9 @@
-"""The backend whose hosts are processes on 127.0.0.x. Effects: processes, network."""
+"""The backend whose hosts are processes on 127.0.0.x. Effects: processes, network, files."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -14,10 +15,12 @@ from muster.contract.machine import look_at_machine
 from muster.errors import SIGNAL_BASE
 from muster.launch.children import kill_group
 from muster.launch.streams import LogPump
+from muster.local.backend import BackendError
 from muster.local.environment import job_env
-from muster.local.folders import LocalHost
+from muster.local.folders import LocalHost, names_command
 from muster.local.options import Options
 from muster.log import say
+from muster.toolpath import with_own_venv
 
 
 class ProcessRun:
@@ -40,7 +43,15 @@ class ProcessRun:
 
 
 def check(options: Options, env: Mapping[str, str]) -> None:
-    """Processes can be had wherever the harness runs."""
+    """Processes can be had wherever the harness runs; looks for a command that is to be run.
+
+    Raises:
+        BackendError: there is no such command on PATH.
+    """
+    if names_command(options) and not shutil.which(
+        options.script, path=with_own_venv(env).get("PATH")
+    ):
+        raise BackendError(f"{options.script} is neither a file here nor a command on PATH")
 
 
 @contextmanager
@@ -81,10 +92,17 @@ def _host_env(
         | _share_of_gpus(options, index, env)
         | {
             "SAGEMAKER_BASE_DIR": host.paths.base,
-            "SAGEMAKER_SUBMIT_DIRECTORY": os.path.dirname(os.path.abspath(options.script)),
+            **_code(options),
             "MUSTER_ADDRESSES": ",".join(f"{each.name}={each.address}" for each in hosts),
         }
     )
+
+
+def _code(options: Options) -> dict[str, str]:
+    """Where the script is; a command is on PATH."""
+    if names_command(options):
+        return {}
+    return {"SAGEMAKER_SUBMIT_DIRECTORY": os.path.dirname(os.path.abspath(options.script))}
 
 
 def _share_of_gpus(options: Options, index: int, env: Mapping[str, str]) -> dict[str, str]:

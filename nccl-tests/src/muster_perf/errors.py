@@ -1,0 +1,25 @@
+"""What ends a benchmark before its table, and the statuses of its ends. Imports nothing of ours."""
+
+from __future__ import annotations
+
+OK = 0
+FAILED = 1
+"""Wrong values, a missed minimum, a world smaller than asked, or a world that can't be formed."""
+REFUSED = 2
+"""A command line that asks for what isn't there."""
+
+
+class PerfError(Exception):
+    """The benchmark can't be run as asked.
+
+    Args:
+        what: what is wrong. One line.
+        remedy: what the user can do about it. May be empty.
+        status: the exit status.
+    """
+
+    def __init__(self, what: str, remedy: str = "", status: int = FAILED) -> None:
+        super().__init__(what)
+        self.what = what
+        self.remedy = remedy
+        self.status = status
