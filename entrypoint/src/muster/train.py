@@ -90,6 +90,8 @@ class _Run:
         except StopRequested as stop:
             status = SIGNAL_BASE + stop.signum
             what = "stopped by a signal before the ranks began"
+            if self.stage == "requirements":
+                what += ", while packages were installed: a Python that outlives the job may hold a part of them"
             return self._failed(what, "signal", status, stop_signal=stop.signum)
         except Exception as error:  # noqa: BLE001  (a defect of ours must still end legibly)
             say(traceback.format_exc())

@@ -95,6 +95,8 @@ def test_the_harness_never_starts_itself(opt_ml, name):
         (["process/train.py"], "process/train", ("BASE/process/train.py",)),
         (["train.py", "train/__main__.py"], "train", ("BASE/train",)),
         (["pkg.train", "pkg/train.py"], "pkg.train", None),
+        (["pkg/__main__.py", "pkg/__init__.py"], "pkg", ("-m", "pkg")),
+        (["pkg/__main__.py", "pkg/__init__.py"], "./pkg", ("BASE/pkg",)),
         (["train/other.py"], "train", ()),
         (["train.pyc"], "train", ()),
         (["pkg/train.py"], "pkg.Train", ()),

@@ -119,3 +119,19 @@ def test_a_missing_script_is_no_command(script, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(CodeError, match="does not exist"):
         make_hosts(parse([script]), str(tmp_path / "out"))
+
+
+def test_checkpoints_that_outlive_the_run(options, tmp_path):
+    """Each host has a folder of its own, as on SageMaker, and finds in a second run what it had left."""
+    kept = tmp_path / "kept"
+    for run in ("first", "second"):
+        chosen = options("--hosts", "2", "--checkpoints", str(kept))
+        one, two = make_hosts(chosen, str(tmp_path / run))
+        job = read_contract(read_settings({"SAGEMAKER_BASE_DIR": one.paths.base}), {})
+        (Path(job.checkpoints) / run).touch()
+        assert (kept / "algo-1" / run).exists()
+        assert not (Path(two.paths.checkpoints) / run).exists()
+    assert (Path(one.paths.checkpoints) / "first").exists()
+    (tmp_path / "file").touch()
+    with pytest.raises(ContractError, match="--checkpoints"):
+        make_hosts(options("--checkpoints", str(tmp_path / "file")), str(tmp_path / "third"))

@@ -17,13 +17,14 @@ def test_defaults():
         backend="process",
         image="muster/ddp:cpu",
         shm_size="1g",
+        checkpoints=None,
     )
 
 
 def test_everything():
     """Each option can be given, in any place before the script's own arguments."""
     words = "--hosts 2 train.py --nproc 3 --channel a=/x --channel b=/y=z --hyperparameter lr=1e-3"
-    words += " --hyperparameter empty= --out o --launcher plain --backend process"
+    words += " --hyperparameter empty= --out o --launcher plain --backend process --checkpoints c"
     assert parse([*words.split(), "--", "--hosts", "9", "--", "a b"]) == Options(
         script="train.py",
         arguments=("--hosts", "9", "--", "a b"),
@@ -36,6 +37,7 @@ def test_everything():
         backend="process",
         image="muster/ddp:cpu",
         shm_size="1g",
+        checkpoints="c",
     )
 
 

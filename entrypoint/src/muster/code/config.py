@@ -12,6 +12,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from muster.code.near import near_names
 from muster.contract.exportable import refuse_unexportable
 from muster.contract.hyperparameters import CONFIG, compact, decode, is_reserved
 from muster.contract.precedence import choose
@@ -19,6 +20,7 @@ from muster.errors import ContractError
 from muster.model import Code, HyperParameter, Job
 from muster.settings import Settings
 
+_KINDS = "YAML and JSON are read: by the file's name, JSON from .json, YAML from all others."
 _FORM = 'The file holds one mapping of names to values, as {"lr": 0.1} or `lr: 0.1`.'
 
 
@@ -59,7 +61,8 @@ def _find(name: str, source: str, folders: tuple[str, ...]) -> str:
             return path
     what = f"the configuration {name} ({source}) does not exist"
     searched = " and ".join(dict.fromkeys(places))
-    raise ContractError(what, f"Looked for {searched}: it is in the code, or CHANNEL/FILE.")
+    remedy = f"Looked for {searched}: it is in the code, or CHANNEL/FILE"
+    raise ContractError(what, remedy + near_names(places[0]))
 
 
 def _read(path: str) -> list[HyperParameter]:
@@ -110,12 +113,12 @@ def _from_yaml(path: str, text: str) -> list[HyperParameter]:
         root, values = _loaded(yaml, text)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise ContractError(
-            f"the configuration {path} is no YAML: {_brief(error)}", _FORM
+            f"the configuration {path} can't be read as YAML: {_brief(error)}", _FORM
         ) from error
     if root is None:
         return []
     if not isinstance(values, dict):
-        raise ContractError(f"the configuration {path} is no mapping", _FORM)
+        raise ContractError(f"the configuration {path} is no mapping", f"{_FORM} {_KINDS}")
     texts = {
         key.value: value.value
         for key, value in root.value

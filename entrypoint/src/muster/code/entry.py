@@ -62,7 +62,7 @@ def find_entry(folder: str, program: str, python: Callable[[], str]) -> Entry | 
     path = os.path.normpath(os.path.join(folder, program))
     if _is_file(path):
         return _entry_of(path, python)
-    if _is_file(os.path.join(path, _MAIN)):
+    if _is_file(os.path.join(path, _MAIN)) and not _is_package(path, program):
         return Entry((python(), path), is_python=True)
     if _is_file(f"{path}.py") and "/" in program:
         return Entry((python(), f"{path}.py"), is_python=True)
@@ -111,6 +111,11 @@ def _find_module(program: str, python: Callable[[], str], env: Mapping[str, str]
 def is_dotted(program: str) -> bool:
     """Whether `program` has the form of a module's name. Pure."""
     return all(part.isidentifier() for part in program.split("."))
+
+
+def _is_package(path: str, program: str) -> bool:
+    """Whether the folder is a package that can be run by name: its modules may import each other by `from .`."""
+    return is_dotted(program) and _is_file(os.path.join(path, "__init__.py"))
 
 
 def _entry_of(path: str, python: Callable[[], str]) -> Entry:

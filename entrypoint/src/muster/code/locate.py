@@ -8,6 +8,7 @@ from urllib.parse import unquote
 
 from muster.code import s3
 from muster.code.entry import Entry, find_entry, find_installed, find_python
+from muster.code.near import near_names
 from muster.code.piped import refuse_piped
 from muster.code.scratch import Scratch
 from muster.code.sources import CHANNEL, Source, find_sources
@@ -49,7 +50,11 @@ def locate(job: Job, settings: Settings, env: Mapping[str, str], scratch: Scratc
         for folder in _folders_of(source, job, scratch):
             folders.append(folder)
             if entry := find_entry(folder, job.program, python):
-                notes = (*_about(source, folder), *_unused(source, sources, folder, job.program))
+                notes = (
+                    *_about(source, folder),
+                    *_unused(source, sources, folder, job.program),
+                    *_passed_over(folder, job.program, settings),
+                )
                 return _code(folder, job, entry, notes)
         if source.required:
             break
@@ -114,6 +119,15 @@ def _unused(used: Source, sources: list[Source], folder: str, program: str) -> I
             yield f"code: {used} is used; {other} holds {_listing(other.address)}, which is not"
 
 
+def _passed_over(folder: str, program: str, settings: Settings) -> tuple[str, ...]:
+    """A requirements file beside a script that lies deeper: one folder counts, the code's."""
+    beside = os.path.join(os.path.dirname(program), "requirements.txt")
+    deeper = os.path.normpath(beside) != "requirements.txt"
+    if settings.requirements or not deeper or not os.path.isfile(os.path.join(folder, beside)):
+        return ()
+    return (f"{beside} is not installed, as the code is {folder}: MUSTER_REQUIREMENTS={beside}",)
+
+
 def _is_same(one: str, other: str) -> bool:
     return os.path.realpath(one) == os.path.realpath(other.removeprefix("file://"))
 
@@ -129,7 +143,16 @@ def _missing(job: Job, folders: list[str]) -> CodeError:
         return CodeError(
             what, f"There is no code at all: no folder {searched}, no MUSTER_CODE_DIR."
         )
-    return CodeError(what, "\n".join(f"{folder} holds: {_listing(folder)}" for folder in folders))
+    # What lies in / is of no use to anybody: it is a container's current folder.
+    shown = [folder for folder in folders if folder != "/"] or folders
+    program = job.program or ""
+    return CodeError(
+        what,
+        "\n".join(
+            f"{folder} holds: {_listing(folder)}{near_names(os.path.join(folder, program))}"
+            for folder in shown
+        ),
+    )
 
 
 def _names(folder: str) -> list[str]:

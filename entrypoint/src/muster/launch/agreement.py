@@ -91,7 +91,7 @@ class Agreement:
         """The job is ending: nobody waits any more."""
         self._ending = True
         for waiter in list(self._waiters):
-            self._answer(waiter, {"why": _ENDING})
+            self._answer(waiter, {"why": _ENDING, "ending": True})
 
     def close(self) -> None:
         """Lets go of everything."""
@@ -135,7 +135,7 @@ class Agreement:
             self._answer(waiter, {"why": f"the harness does not understand the rank: {error}"})
             return
         if self._ending:
-            self._answer(waiter, {"why": _ENDING})
+            self._answer(waiter, {"why": _ENDING, "ending": True})
             return
         self._compare(tally)
         waiter.tally, waiter.serial = tally, self._serial + 1

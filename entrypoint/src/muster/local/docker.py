@@ -8,7 +8,7 @@ import os
 from collections.abc import Mapping
 
 from muster.local.environment import job_env, portable
-from muster.local.folders import LocalHost, channels, names_command
+from muster.local.folders import LocalHost, channels, checkpoints, names_command
 from muster.local.options import Options
 from muster.model import Paths
 
@@ -70,6 +70,7 @@ def _mounts(options: Options, host: LocalHost) -> list[tuple[str, str]]:
         (host.paths.output, IN_CONTAINER.output),
         (host.paths.output_data, IN_CONTAINER.output_data),
         (os.path.join(os.path.dirname(host.paths.base), "model"), IN_CONTAINER.model),
+        *([(kept, IN_CONTAINER.checkpoints)] if (kept := checkpoints(options, host.name)) else []),
         *(
             (os.path.abspath(source), f"{IN_CONTAINER.data}/{name}")
             for name, source in channels(options)

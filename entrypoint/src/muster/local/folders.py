@@ -34,6 +34,11 @@ def channels(options: Options) -> tuple[tuple[str, str], ...]:
     return options.channels + (code if options.in_containers and not names_command(options) else ())
 
 
+def checkpoints(options: Options, host: str) -> str:
+    """A host's folder for checkpoints that outlives the run; empty where none is asked for."""
+    return os.path.join(os.path.abspath(options.checkpoints), host) if options.checkpoints else ""
+
+
 def names_command(options: Options) -> bool:
     """Whether the script is no file here but may be a command on the hosts' PATH."""
     return is_command(options.script) and not os.path.exists(options.script)
@@ -46,7 +51,7 @@ def make_hosts(options: Options, folder: str) -> list[LocalHost]:
 
     Raises:
         CodeError: the script does not exist.
-        ContractError: a channel's folder does not exist.
+        ContractError: a channel's folder does not exist, or one for checkpoints can't be made.
     """
     _check(options)
     given = channels(options)
@@ -61,6 +66,10 @@ def make_hosts(options: Options, folder: str) -> list[LocalHost]:
         os.makedirs(host.paths.data)
         os.makedirs(host.paths.output_data)
         os.symlink("../model", host.paths.model)
+        if kept := checkpoints(options, host.name):
+            _make_kept(kept)
+            if not options.in_containers:
+                os.symlink(kept, host.paths.checkpoints)
         for name, source in given:
             place = os.path.join(host.paths.data, name)
             if options.in_containers:
@@ -71,6 +80,14 @@ def make_hosts(options: Options, folder: str) -> list[LocalHost]:
         _write(host, "inputdataconfig", {n: {"TrainingInputMode": "File"} for n, _ in given})
         _write(host, "resourceconfig", _resources(options, host, hosts))
     return hosts
+
+
+def _make_kept(folder: str) -> None:
+    try:
+        os.makedirs(folder, exist_ok=True)
+    except OSError as error:
+        what = f"--checkpoints: {folder} can't be made: {error.strerror}"
+        raise ContractError(what, "Name a folder that this user can write to.") from error
 
 
 def _check(options: Options) -> None:

@@ -28,6 +28,7 @@ class Options:
     backend: str
     image: str
     shm_size: str
+    checkpoints: str | None
 
     @property
     def in_containers(self) -> bool:
@@ -54,6 +55,7 @@ def parse(words: Sequence[str]) -> Options:
         backend=chosen.backend,
         image=chosen.image or _IMAGE,
         shm_size=chosen.shm_size or _SHM_SIZE,
+        checkpoints=chosen.checkpoints,
     )
 
 
@@ -102,6 +104,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--launcher",
         help="torchrun, mpirun, horovodrun, cluster or plain (default: the image's, or torchrun)",
+    )
+    parser.add_argument(
+        "--checkpoints",
+        metavar="FOLDER",
+        help="where checkpoints go, a folder a host in it: a second run with it finds them (default: in --out, of one run)",
     )
     _add_backend(parser)
     return parser

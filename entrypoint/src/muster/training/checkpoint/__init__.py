@@ -44,7 +44,7 @@ CheckpointError.__module__ = __name__  # As scripts know it: it becomes a job's 
 
 
 def folder() -> str:
-    """Where checkpoints are: MUSTER_CHECKPOINT_DIR, which muster sets, else ./checkpoints."""
+    """Where checkpoints are: MUSTER_CHECKPOINT_DIR, which muster sets; else SageMaker's, else ./checkpoints."""
     return find_place(os.environ).folder
 
 

@@ -15,6 +15,7 @@ from muster.training.checkpoint.place import CheckpointError, Place
 
 _SOCKET = "MUSTER_AGREE"
 _SEVERAL = 2
+SIGTERM_STATUS = 143
 _PATH, _NAME = 200, 300
 """Characters of a folder and of a rank's name that travel."""
 
@@ -46,7 +47,8 @@ def agree(tally: Tally, env: Mapping[str, str]) -> Tally:
     """What all ranks have whole. Waits until all of them have called.
 
     Raises:
-        CheckpointError: the ranks can't be asked, or the job ends meanwhile.
+        CheckpointError: the ranks can't be asked.
+        SystemExit: the job is ended meanwhile.
     """
     if tally.world == 1:
         return tally
@@ -92,6 +94,9 @@ def _ask_harness(tally: Tally, address: str) -> Tally:
             with conn.makefile("rb") as answers:
                 line = answers.readline()
         answer = json.loads(line) if line else {"why": "the harness has ended"}
+        if answer.get("ending"):
+            # As the signal itself would have ended it: there is nothing wrong with the script.
+            raise SystemExit(SIGTERM_STATUS)
         if why := answer.get("why"):
             raise CheckpointError(f"no checkpoint was agreed on: {why}")
         return Tally.unpack(answer["tally"])

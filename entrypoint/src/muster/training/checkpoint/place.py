@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 FOLDER_VARIABLE = "MUSTER_CHECKPOINT_DIR"
+_SAGEMAKERS = "/opt/ml/checkpoints"
 _FALLBACK = "checkpoints"
 _ALONE = "local"
 """In a file's name where there is one host: `docker run` gives it a new name each time."""
@@ -50,7 +51,8 @@ def find_place(env: Mapping[str, str], folder: str | None = None) -> Place:
     Args:
         env: RANK, WORLD_SIZE and their like, as every launcher below muster sets them; without
             them this process is alone.
-        folder: the checkpoints' folder; else MUSTER_CHECKPOINT_DIR, else ./checkpoints.
+        folder: the checkpoints' folder; else MUSTER_CHECKPOINT_DIR, else /opt/ml/checkpoints where there is one,
+            else ./checkpoints.
 
     Raises:
         CheckpointError: RANK or one of its like is no number.
@@ -61,11 +63,16 @@ def find_place(env: Mapping[str, str], folder: str | None = None) -> Place:
     host = _ALONE
     if hosts > 1:
         host = re.sub(r"[^\w.-]", "_", env.get("SM_CURRENT_HOST") or socket.gethostname())
-    path = os.path.abspath(folder or env.get(FOLDER_VARIABLE) or _FALLBACK)
+    path = os.path.abspath(folder or env.get(FOLDER_VARIABLE) or _usual())
     if world == 1 and hosts > 1:
         # Each host trains by itself, and all folders may be one prefix of S3.
         path = os.path.join(path, host)
     return Place(path, host, rank, world, _number(env, "LOCAL_RANK", 0), local_world)
+
+
+def _usual() -> str:
+    """Where nothing names a folder: below torchrun alone, for instance."""
+    return _SAGEMAKERS if os.path.isdir(_SAGEMAKERS) else _FALLBACK
 
 
 def _number(env: Mapping[str, str], name: str, default: int) -> int:
