@@ -93,7 +93,7 @@ def _ask_harness(tally: Tally, address: str) -> Tally:
             conn.sendall(json.dumps({"tally": tally.pack()}).encode() + b"\n")
             with conn.makefile("rb") as answers:
                 line = answers.readline()
-        answer = json.loads(line) if line else {"why": "the harness has ended"}
+        answer = json.loads(line) if line else {"ending": True}
         if answer.get("ending"):
             # As the signal itself would have ended it: there is nothing wrong with the script.
             raise SystemExit(SIGTERM_STATUS)
