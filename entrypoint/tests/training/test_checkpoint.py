@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import concurrent.futures
 import dataclasses
+import errno
 import os
 import pickle
+import stat
 import subprocess
 import sys
 import threading
@@ -314,6 +316,40 @@ def test_a_save_that_fails_leaves_the_one_before(tmp_path, monkeypatch):
         store.save("bad", 10, 3, "rank")
     assert files(tmp_path) == before
     assert store.load(10, weights_only=True) == "good"
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EPERM, errno.EINVAL, errno.ENOTSUP])
+@pytest.mark.parametrize("call", ["open", "fsync"])
+def test_a_folder_that_can_not_be_synced(tmp_path, monkeypatch, call, number):
+    """The file is in place: a parent that this user may not open, or a mount that syncs no folder, fails no save."""
+    real = getattr(os, call)
+
+    def refuse(path_or_handle, *rest, **named):
+        if stat.S_ISDIR(os.stat(path_or_handle).st_mode):
+            raise OSError(number, os.strerror(number))
+        return real(path_or_handle, *rest, **named)
+
+    store = World(tmp_path, 1).stores[0]
+    (tmp_path / "step-00000010").mkdir()
+    with monkeypatch.context() as patch:
+        patch.setattr(os, call, refuse)
+        path = store.save("good", 10, 3, "rank")
+    assert Path(path).is_file()
+    assert store.load(10, weights_only=True) == "good"
+
+
+def test_a_folder_that_the_disk_refuses(tmp_path, monkeypatch):
+    """A disk that fails in the end is still an error of the save."""
+    real = os.fsync
+
+    def broken(handle):
+        if stat.S_ISDIR(os.fstat(handle).st_mode):
+            raise OSError(errno.EIO, "Input/output error")
+        return real(handle)
+
+    monkeypatch.setattr(os, "fsync", broken)
+    with pytest.raises(OSError, match="Input/output error"):
+        World(tmp_path, 1).stores[0].save("good", 10, 3, "rank")
 
 
 @pytest.mark.parametrize(("step", "keep"), [(-1, 3), (1, 0)])

@@ -14,6 +14,7 @@ uploader puts beside files (*.sagemaker-uploading, *.sagemaker-uploaded). Effect
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import shutil
@@ -30,6 +31,8 @@ _SHARD = re.compile(
     r"\.(?P<run>[0-9a-f]{12})\.(?:bin|pt|pkl)"
 )
 _TRIES = 5
+_UNSYNCED = {errno.EACCES, errno.EPERM, errno.EINVAL, errno.ENOTSUP}
+"""What says that a folder can't be brought to the disk by itself, where its files can."""
 
 
 class Shard(NamedTuple):
@@ -152,8 +155,13 @@ def _open(path: str) -> BinaryIO:
 
 
 def _sync(folder: str) -> None:
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    """Brings a folder's names to the disk, where this user may: the file is in place already."""
     try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+    except OSError as error:
+        if error.errno not in _UNSYNCED:
+            raise
