@@ -279,6 +279,50 @@ def test_what_leads_nowhere_does_not_count_as_kept(tmp_path):
     assert world.resume() == 10
 
 
+@pytest.mark.parametrize("shared", [True, False], ids=["shared", "own"])
+@pytest.mark.parametrize("scope", ["rank", "host"])
+def test_what_all_went_back_to_outlives_a_save_of_the_same_step(tmp_path, shared, scope):
+    """Reclaimed in the first step after a restart, only some ranks save the last finished step again:
+    what all have had stays, and after two more such restarts too."""
+    world = World(tmp_path, shared=shared)
+    world.resume()
+    world.save(100, scope=scope)
+    for ranks in ((0, 1), (2, 3), (0, 1, 2)):
+        world.start()
+        assert world.resume() == 100
+        assert world.load(100) == [
+            f"rank {n if scope == 'rank' else n // 2 * 2} at 100" for n in range(4)
+        ]
+        world.save(100, *ranks, scope=scope)
+
+
+def test_a_step_that_is_saved_again_is_what_is_loaded(tmp_path, monkeypatch):
+    """Also where it is the one that this run went on from: load() gives what save() was given last."""
+    runs = iter(["6a1b2c3d0001", "6a1b2c3d0002", "6a1b2c3d0003"])
+    monkeypatch.setattr(agreeing, "new_run", lambda: next(runs))
+    world = World(tmp_path, 1)
+    last = None
+    for state in ("first", "second", "third"):
+        world.start()
+        assert world.resume() == (10 if last else None)
+        assert last is None or world.load(10) == [last]
+        world.stores[0].save(state, 10, 3, "rank")
+        assert world.load(10) == [state]
+        last = state
+
+
+def test_what_was_saved_again_goes_with_its_step(tmp_path):
+    """The files of both runs: the training has passed them."""
+    world = World(tmp_path)
+    world.resume()
+    world.save(10)
+    world.start()
+    world.resume()
+    for step in (10, 20, 30, 40):
+        world.save(step)
+    assert shards.steps(str(tmp_path)) == [40, 30, 20]
+
+
 def test_others_files_are_passed_over(tmp_path):
     """Marks of SageMaker's uploader, unfinished files and people's own are no checkpoints, and harm none."""
     world = World(tmp_path)

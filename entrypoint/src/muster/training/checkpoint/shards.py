@@ -126,15 +126,16 @@ def remove_left_over(folder: str, step: int, place: Place) -> None:
                 os.remove(os.path.join(inside, name))
 
 
-def remove_same(folder: str, step: int, mine: str) -> None:
-    """Removes what an earlier run had saved in the place of `mine`, a file's name."""
+def remove_same(folder: str, step: int, mine: str, spared: str | None) -> None:
+    """Removes what earlier runs had saved in the place of `mine`, a file's name, but for one run's."""
     keep = _SHARD.fullmatch(mine)
     assert keep, mine
     head = mine[: keep.start("run")]
     inside = step_folder(folder, step)
     with contextlib.suppress(OSError):
         for name in os.listdir(inside):
-            if name != mine and name.startswith(head) and _SHARD.fullmatch(name):
+            match = _SHARD.fullmatch(name)
+            if match and name != mine and name.startswith(head) and match["run"] != spared:
                 os.remove(os.path.join(inside, name))
 
 

@@ -35,23 +35,28 @@ class Store:
         self._base: str | None = None
         """The key at which this run has gone on; None when it began anew."""
         self._resumed = False
+        self._again = False
+        """Whether this run has saved, or tried to, the step at which it went on."""
 
     def save(self, state: object, step: int, keep: int, scope: Scope) -> str | None:
         """Writes this rank's part of a step, and removes old steps. Where it is; None for no part."""
         _check(step, keep)
-        place = self.place
+        place, spared = self.place, self._base_run(step)
+        self._again |= spared is not None
         if (scope == "leader" and place.rank) or (scope == "host" and place.local_rank):
             return None
         name = f"{shards.stem(place, scope, self._run)}.{content.kind_of(state)}"
         path = os.path.join(shards.step_folder(place.folder, step), name)
         shards.write_at_once(path, lambda file: content.write(state, file))
-        shards.remove_same(place.folder, step, name)
+        # Other ranks may still go back to what this run began with: it stays until the training passes it.
+        shards.remove_same(place.folder, step, name, spared)
         self._finish(step, keep, scope)
         return path
 
     def save_sharded(self, state: dict[str, Any], step: int, keep: int) -> str:
         """The same for a sharded state, all ranks together. Where its files are."""
         _check(step, keep)
+        self._again |= self._base_run(step) is not None
         path = sharded.save(state, step, self.place, self._run)
         self._prune(step, keep)
         return path
@@ -72,6 +77,7 @@ class Store:
         whole = agreeing.agree(agreeing.count(place, keys, foreign), os.environ)
         chosen = agreeing.choose(whole)
         self._resumed, self._base, self._run = True, chosen, whole.run
+        self._again = False
         step = step_of(chosen) if chosen else NONE
         if place.rank == 0 and whole.newest > step:
             begins = f"goes on at step {step}" if chosen else "begins anew"
@@ -89,7 +95,7 @@ class Store:
         order = ("rank", "host", "leader")
         best = min(
             found,
-            key=lambda s: (not self._is_base(step, s.run), order.index(s.scope), -int(s.run, 16)),
+            key=lambda s: (-self._worth(step, s.run), order.index(s.scope), -int(s.run, 16)),
             default=None,
         )
         if best is None:
@@ -103,7 +109,7 @@ class Store:
             CheckpointError: it is not whole here.
         """
         runs = dict(sharded.whole_runs(self.place.folder, step))
-        best = max(runs, key=lambda run: (self._is_base(step, run), run), default=None)
+        best = max(runs, key=lambda run: (self._worth(step, run), run), default=None)
         if best is None:
             raise self._nothing(step)
         sharded.load(state, runs[best], self.place)
@@ -114,8 +120,18 @@ class Store:
         own = {s.run for s in shards.shards(folder, step) if shards.is_for(s, self.place)}
         return own | {run for run, _ in sharded.whole_runs(folder, step)}
 
-    def _is_base(self, step: int, run: str) -> bool:
-        return self._base == f"{step}.{run}"
+    def _base_run(self, step: int) -> str | None:
+        """The run that saved the step at which this run went on; None where it is another step."""
+        if self._base is None or step_of(self._base) != step:
+            return None
+        return self._base.partition(".")[2]
+
+    def _worth(self, step: int, run: str) -> int:
+        """Whose state of a step is loaded: what this run has saved again, else what all ranks went on from."""
+        base = self._base_run(step)
+        if base and self._again and run == self._run:
+            return 2
+        return int(run == base)
 
     def _nothing(self, step: int) -> CheckpointError:
         place = self.place
