@@ -58,7 +58,8 @@ class Store:
         _check(step, keep)
         self._again |= self._base_run(step) is not None
         path = sharded.save(state, step, self.place, self._run)
-        self._prune(step, keep)
+        for kept in self._prune(step, keep):
+            sharded.remove_replaced(self.place.folder, kept, self.place, self._run)
         return path
 
     def resume(self) -> int | None:
@@ -106,9 +107,9 @@ class Store:
         """Loads a sharded state in place, all ranks together.
 
         Raises:
-            CheckpointError: it is not whole here.
+            CheckpointError: it is not whole for all ranks.
         """
-        runs = dict(sharded.whole_runs(self.place.folder, step))
+        runs = sharded.whole_everywhere(self.place.folder, step, self.place)
         best = max(runs, key=lambda run: (self._worth(step, run), run), default=None)
         if best is None:
             raise self._nothing(step)
@@ -129,7 +130,7 @@ class Store:
     def _worth(self, step: int, run: str) -> int:
         """Whose state of a step is loaded: what this run has saved again, else what all ranks went on from."""
         base = self._base_run(step)
-        if base and self._again and run == self._run:
+        if base and self._again and run.startswith(self._run):
             return 2
         return int(run == base)
 
@@ -161,22 +162,28 @@ class Store:
             shards.write_at_once(path, lambda file: file.write(text))
         self._prune(step, keep)
 
-    def _prune(self, step: int, keep: int) -> None:
-        """Removes the steps before this one but for the newest that some rank may still need.
+    def _prune(self, step: int, keep: int) -> list[int]:
+        """Removes the steps before this one but for the newest that some rank may still need: these.
 
         When this rank has saved a step, all ranks have saved the one before: between two saves the
         ranks have met, in a collective operation. So two are enough for one that all have.
         """
         older = [each for each in shards.steps(self.place.folder) if each < step]
         alive = [each for each in older if self._is_alive(each)]
-        shards.prune(self.place.folder, step, alive[: max(_OLDER, keep - 1)])
+        kept = alive[: max(_OLDER, keep - 1)]
+        shards.prune(self.place.folder, step, kept)
+        return kept
 
     def _is_alive(self, step: int) -> bool:
         """Whether it is of this run or one that this run goes back to; else it leads nowhere."""
-        runs = self._runs(step)
+        whole = self._runs(step)
+        # A sharded step of this run is not whole where hosts share nothing: its own part is all a rank sees.
+        mine = whole | sharded.own_runs(self.place.folder, step, self.place)
         if not self._resumed:
-            return bool(runs)
-        return self._run in runs or bool(self._base and runs and step <= step_of(self._base))
+            return bool(mine)
+        if any(run.startswith(self._run) for run in mine):
+            return True
+        return bool(self._base and whole and step <= step_of(self._base))
 
 
 def open_store(folder: str | None = None) -> Store:
