@@ -358,6 +358,34 @@ def test_others_files_are_passed_over(tmp_path):
     assert not [name for name in files(later) if name.endswith(".tmp")], "left-over files stay"
 
 
+def test_what_was_not_finished_goes_in_the_next_run(tmp_path):
+    """Every file that a kill leaves under its hidden name, wherever one is written; others' own stay."""
+    step = tmp_path / "step-00000010"
+    for folder in (
+        tmp_path,
+        step,
+        step / "sharded.6a1b2c3d0001",
+        step / "sharded.6a1b2c3d0001.0001",
+    ):
+        folder.mkdir(exist_ok=True)
+        (folder / ".notes.tmp").touch()
+    left = [".algo-1.latest.json.7.tmp", ".algo-2.latest.json.7.tmp"]
+    left += [f"step-00000010/.algo-2.{of}.6a1b2c3d0001.pt.7.tmp" for of in ("rank-3-of-4", "host")]
+    left += ["step-00000010/.all.6a1b2c3d0001.pt.7.tmp"]
+    left += [
+        f"step-00000010/sharded.6a1b2c3d0001/.rank-{rank}-of-4.json.7.tmp" for rank in range(4)
+    ]
+    left += ["step-00000010/sharded.6a1b2c3d0001.0001/.rank-2-of-4.json.7.tmp"]
+    for name in left:
+        (tmp_path / name).touch()
+    world = World(tmp_path)
+    shards.remove_left_over(str(tmp_path), world.places[1])
+    gone = {left[6]}
+    assert {name for name in left if not (tmp_path / name).exists()} == gone, "a rank takes its own"
+    assert world.resume() is None
+    assert {path.name for path in tmp_path.rglob("*.tmp")} == {".notes.tmp"}
+
+
 def test_a_save_that_fails_leaves_the_one_before(tmp_path, monkeypatch):
     """A full disk is the script's error; nothing half is left, and the step before is whole."""
     store = World(tmp_path, 1).stores[0]

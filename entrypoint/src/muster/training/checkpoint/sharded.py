@@ -20,9 +20,9 @@ from collections.abc import Iterator
 from typing import Any, TypeVar
 
 from muster.training.checkpoint.place import CheckpointError, Place
-from muster.training.checkpoint.shards import step_folder, write_at_once
+from muster.training.checkpoint.shards import SHARDED, step_folder, write_at_once
 
-_FOLDER = re.compile(r"sharded\.(([0-9a-f]{12})(?:\.(\d{4,8}))?)")
+_FOLDER = re.compile(re.escape(SHARDED) + r"(([0-9a-f]{12})(?:\.(\d{4,8}))?)")
 _MARK = re.compile(r"rank-(\d+)-of-(\d+)\.json")
 _METADATA = ".metadata"
 _Value = TypeVar("_Value")
@@ -104,7 +104,7 @@ def _fresh(inside: str, place: Place, run: str) -> str:
         # A save that failed, of which all ranks have come back: it would only fill the disk.
         if not _is_marked(path, _mark_of(place)) and not _is_whole(path):
             shutil.rmtree(path, ignore_errors=True)
-    return os.path.join(inside, f"sharded.{run}" + (f".{number:04d}" if number else ""))
+    return os.path.join(inside, SHARDED + run + (f".{number:04d}" if number else ""))
 
 
 def _folders(inside: str) -> list[tuple[re.Match[str], str]]:

@@ -25,6 +25,8 @@ from muster.training.checkpoint.place import Place
 
 Scope = Literal["rank", "host", "leader"]
 
+SHARDED = "sharded."
+"""How a folder begins that torch.distributed.checkpoint writes to, in a step's: see sharded.py."""
 _STEP = re.compile(r"step-(\d{8,18})")
 _SHARD = re.compile(
     r"(?:(?P<host>[\w.-]+)\.(?:rank-(?P<rank>\d+)-of-(?P<world>\d+)|host)|all)"
@@ -114,16 +116,17 @@ def write_at_once(path: str, fill: Callable[[BinaryIO], object]) -> None:
     _sync(os.path.dirname(folder))
 
 
-def remove_left_over(folder: str, step: int, place: Place) -> None:
-    """Removes what this rank had not finished when it was killed."""
+def remove_left_over(folder: str, place: Place) -> None:
+    """Removes what this rank had not finished when it was killed, in all steps."""
     own = [f".{place.host}.rank-{place.rank}-of-"]
-    own += [f".{place.host}.host."] if place.local_rank == 0 else []
+    own += [f".{place.host}.host.", f".{place.host}.latest."] if place.local_rank == 0 else []
     own += [".all."] if place.rank == 0 else []
-    inside = step_folder(folder, step)
-    with contextlib.suppress(OSError):
-        for name in os.listdir(inside):
-            if name.endswith(".tmp") and name.startswith(tuple(own)):
-                os.remove(os.path.join(inside, name))
+    _remove_left_over(folder, tuple(own))
+    for step in steps(folder):
+        inside = step_folder(folder, step)
+        for name in _remove_left_over(inside, tuple(own)):
+            if name.startswith(SHARDED):
+                _remove_left_over(os.path.join(inside, name), (f".rank-{place.rank}-of-",))
 
 
 def remove_same(folder: str, step: int, mine: str, spared: str | None) -> None:
@@ -144,6 +147,18 @@ def prune(folder: str, before: int, kept: Collection[int]) -> None:
     for step in steps(folder):
         if step < before and step not in kept:
             shutil.rmtree(step_folder(folder, step), ignore_errors=True)
+
+
+def _remove_left_over(folder: str, heads: tuple[str, ...]) -> list[str]:
+    """Removes the unfinished files that begin so. All names that there were."""
+    names: list[str] = []
+    with contextlib.suppress(OSError):
+        names = os.listdir(folder)
+    for name in names:
+        if name.endswith(".tmp") and name.startswith(heads):
+            with contextlib.suppress(OSError):
+                os.remove(os.path.join(folder, name))
+    return names
 
 
 def _open(path: str) -> BinaryIO:

@@ -69,9 +69,9 @@ class Store:
             CheckpointError: see agreeing.agree and agreeing.choose.
         """
         place = self.place
+        shards.remove_left_over(place.folder, place)
         keys, foreign = [], 0
         for step in shards.steps(place.folder):
-            shards.remove_left_over(place.folder, step, place)
             keys += [f"{step}.{run}" for run in self._runs(step)]
             worlds = [shard.world for shard in shards.shards(place.folder, step)]
             foreign = foreign or next((n for n in worlds if n not in (0, place.world)), 0)
