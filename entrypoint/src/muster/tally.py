@@ -15,7 +15,7 @@ KEYS = 64
 """Steps that a rank tells of, the newest: older ones nobody goes back to."""
 NONE = -1
 """In the place of a step, where there is none."""
-_KEY = re.compile(r"(\d{1,18})\.([0-9a-f]{12})")
+_KEY = re.compile(r"(\d{1,18})\.([0-9a-f]{12})(\.\d{4,8})?")
 _RUN = re.compile(r"[0-9a-f]{12}")
 _LARGEST_WORLD = 2**20
 _NAME_LIMIT = 300
@@ -30,7 +30,10 @@ class Tally:
     ranks: tuple[int, ...]
     """Those that are counted in, sorted."""
     keys: tuple[str, ...]
-    """What all of them have whole, newest first: `STEP.RUN`, where RUN is the run that saved it."""
+    """What all of them have whole, newest first: `STEP.RUN`, where RUN is the run that saved it.
+
+    `STEP.RUN.0001` where a run has saved a sharded state of one step once more.
+    """
     most: int
     """Steps of the rank that has the most."""
     newest: int

@@ -65,6 +65,15 @@ def test_two_runs_of_one_step_are_two():
     assert answers["algo-1"]["tally"]["keys"] == (f"10.{RUN}",)
 
 
+def test_the_last_of_one_runs_states_that_all_have():
+    """A run may save a sharded state of one step more than once: each counts by itself, the last first."""
+    again = [f"20.{RUN}{attempt}" for attempt in (".0010", ".0002", "")]
+    council = Council()
+    hear(council, "algo-1", tally([0, 1], [20], keys=tuple(again)))
+    answers = hear(council, "algo-2", tally([2, 3], [20], keys=tuple(again[1:])))
+    assert answers["algo-1"]["tally"]["keys"] == (again[1],)
+
+
 def test_a_host_tells_anew_with_each_rank():
     """What a host tells later takes the place of what it told before, under the later number."""
     council = Council()
@@ -146,6 +155,7 @@ def test_ranks_of_no_one_world(other, why):
                 {"ranks": [4]},
                 {"ranks": ["0"]},
                 {"keys": ["10"]},
+                {"keys": [f"10.{RUN}.1"]},
                 {"keys": [f"{step}.{RUN}" for step in range(65)]},
                 {"keys": 7},
                 {"run": "x"},

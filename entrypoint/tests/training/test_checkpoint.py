@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import concurrent.futures
 import dataclasses
+import errno
 import os
 import pickle
+import shutil
+import stat
 import subprocess
 import sys
+import textwrap
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -57,8 +61,18 @@ class World:
             barrier.wait(10)
             return merge(told)
 
+        said: dict[int, Any] = {}
+
+        def every(place: Place, value: Any) -> list[Any]:
+            said[place.rank] = value
+            barrier.wait(10)
+            values = [said[rank] for rank in range(place.world)]
+            barrier.wait(10)
+            return values
+
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(agreeing, "agree", agree)
+            patch.setattr(sharded, "_every", every)
             with concurrent.futures.ThreadPoolExecutor(len(self.stores)) as pool:
                 futures = [pool.submit(call, store) for store in self.stores]
                 return [future.exception() or future.result() for future in futures]
@@ -277,6 +291,50 @@ def test_what_leads_nowhere_does_not_count_as_kept(tmp_path):
     assert world.resume() == 10
 
 
+@pytest.mark.parametrize("shared", [True, False], ids=["shared", "own"])
+@pytest.mark.parametrize("scope", ["rank", "host"])
+def test_what_all_went_back_to_outlives_a_save_of_the_same_step(tmp_path, shared, scope):
+    """Reclaimed in the first step after a restart, only some ranks save the last finished step again:
+    what all have had stays, and after two more such restarts too."""
+    world = World(tmp_path, shared=shared)
+    world.resume()
+    world.save(100, scope=scope)
+    for ranks in ((0, 1), (2, 3), (0, 1, 2)):
+        world.start()
+        assert world.resume() == 100
+        assert world.load(100) == [
+            f"rank {n if scope == 'rank' else n // 2 * 2} at 100" for n in range(4)
+        ]
+        world.save(100, *ranks, scope=scope)
+
+
+def test_a_step_that_is_saved_again_is_what_is_loaded(tmp_path, monkeypatch):
+    """Also where it is the one that this run went on from: load() gives what save() was given last."""
+    runs = iter(["6a1b2c3d0001", "6a1b2c3d0002", "6a1b2c3d0003"])
+    monkeypatch.setattr(agreeing, "new_run", lambda: next(runs))
+    world = World(tmp_path, 1)
+    last = None
+    for state in ("first", "second", "third"):
+        world.start()
+        assert world.resume() == (10 if last else None)
+        assert last is None or world.load(10) == [last]
+        world.stores[0].save(state, 10, 3, "rank")
+        assert world.load(10) == [state]
+        last = state
+
+
+def test_what_was_saved_again_goes_with_its_step(tmp_path):
+    """The files of both runs: the training has passed them."""
+    world = World(tmp_path)
+    world.resume()
+    world.save(10)
+    world.start()
+    world.resume()
+    for step in (10, 20, 30, 40):
+        world.save(step)
+    assert shards.steps(str(tmp_path)) == [40, 30, 20]
+
+
 def test_others_files_are_passed_over(tmp_path):
     """Marks of SageMaker's uploader, unfinished files and people's own are no checkpoints, and harm none."""
     world = World(tmp_path)
@@ -300,6 +358,34 @@ def test_others_files_are_passed_over(tmp_path):
     assert not [name for name in files(later) if name.endswith(".tmp")], "left-over files stay"
 
 
+def test_what_was_not_finished_goes_in_the_next_run(tmp_path):
+    """Every file that a kill leaves under its hidden name, wherever one is written; others' own stay."""
+    step = tmp_path / "step-00000010"
+    for folder in (
+        tmp_path,
+        step,
+        step / "sharded.6a1b2c3d0001",
+        step / "sharded.6a1b2c3d0001.0001",
+    ):
+        folder.mkdir(exist_ok=True)
+        (folder / ".notes.tmp").touch()
+    left = [".algo-1.latest.json.7.tmp", ".algo-2.latest.json.7.tmp"]
+    left += [f"step-00000010/.algo-2.{of}.6a1b2c3d0001.pt.7.tmp" for of in ("rank-3-of-4", "host")]
+    left += ["step-00000010/.all.6a1b2c3d0001.pt.7.tmp"]
+    left += [
+        f"step-00000010/sharded.6a1b2c3d0001/.rank-{rank}-of-4.json.7.tmp" for rank in range(4)
+    ]
+    left += ["step-00000010/sharded.6a1b2c3d0001.0001/.rank-2-of-4.json.7.tmp"]
+    for name in left:
+        (tmp_path / name).touch()
+    world = World(tmp_path)
+    shards.remove_left_over(str(tmp_path), world.places[1])
+    gone = {left[6]}
+    assert {name for name in left if not (tmp_path / name).exists()} == gone, "a rank takes its own"
+    assert world.resume() is None
+    assert {path.name for path in tmp_path.rglob("*.tmp")} == {".notes.tmp"}
+
+
 def test_a_save_that_fails_leaves_the_one_before(tmp_path, monkeypatch):
     """A full disk is the script's error; nothing half is left, and the step before is whole."""
     store = World(tmp_path, 1).stores[0]
@@ -314,6 +400,40 @@ def test_a_save_that_fails_leaves_the_one_before(tmp_path, monkeypatch):
         store.save("bad", 10, 3, "rank")
     assert files(tmp_path) == before
     assert store.load(10, weights_only=True) == "good"
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EPERM, errno.EINVAL, errno.ENOTSUP])
+@pytest.mark.parametrize("call", ["open", "fsync"])
+def test_a_folder_that_can_not_be_synced(tmp_path, monkeypatch, call, number):
+    """The file is in place: a parent that this user may not open, or a mount that syncs no folder, fails no save."""
+    real = getattr(os, call)
+
+    def refuse(path_or_handle, *rest, **named):
+        if stat.S_ISDIR(os.stat(path_or_handle).st_mode):
+            raise OSError(number, os.strerror(number))
+        return real(path_or_handle, *rest, **named)
+
+    store = World(tmp_path, 1).stores[0]
+    (tmp_path / "step-00000010").mkdir()
+    with monkeypatch.context() as patch:
+        patch.setattr(os, call, refuse)
+        path = store.save("good", 10, 3, "rank")
+    assert Path(path).is_file()
+    assert store.load(10, weights_only=True) == "good"
+
+
+def test_a_folder_that_the_disk_refuses(tmp_path, monkeypatch):
+    """A disk that fails in the end is still an error of the save."""
+    real = os.fsync
+
+    def broken(handle):
+        if stat.S_ISDIR(os.fstat(handle).st_mode):
+            raise OSError(errno.EIO, "Input/output error")
+        return real(handle)
+
+    monkeypatch.setattr(os, "fsync", broken)
+    with pytest.raises(OSError, match="Input/output error"):
+        World(tmp_path, 1).stores[0].save("good", 10, 3, "rank")
 
 
 @pytest.mark.parametrize(("step", "keep"), [(-1, 3), (1, 0)])
@@ -382,6 +502,180 @@ def test_when_a_sharded_step_is_whole(tmp_path, broken, whole):
     if whole:
         (path / "__0_0.distcp").write_bytes(b"dat")
         assert not list(sharded.whole_runs(str(tmp_path), 10))
+
+
+# Sharded states: torch's part is a fake that writes files alike, but for the last test.
+
+
+@pytest.fixture
+def two_hosts(tmp_path, monkeypatch):
+    """A job of four ranks on two hosts that share nothing, and what torch would write for it."""
+
+    def write(state, path):
+        Path(path, f"__{state['rank']}_0.distcp").write_text(state["text"])
+        if state["text"] == "killed":
+            raise RuntimeError("killed")
+        if state["rank"] == 0:
+            Path(path, ".metadata").write_text("list of all")
+
+    monkeypatch.setattr(sharded, "_need_group", lambda _place: None)
+    monkeypatch.setattr(sharded, "_write", write)
+    monkeypatch.setattr(sharded, "load", lambda state, path, _place: state.append(path))
+    return World(tmp_path, shared=False)
+
+
+def save_sharded(world: World, step: int, text: str = "good", keep: int = 3, **other: str) -> None:
+    """All ranks save; `rank_1="killed"` has that one die in torch's writer."""
+
+    def call(store: Store) -> str:
+        rank = store.place.rank
+        state = {"rank": rank, "text": other.get(f"rank_{rank}", text)}
+        return store.save_sharded(state, step, keep)
+
+    done = world.each(call)
+    assert [str(each) for each in done if isinstance(each, Exception)] == ["killed"] * len(other)
+
+
+def restart(world: World, tmp_path: Path) -> None:
+    """New processes, after SageMaker has brought all files to all hosts."""
+    for source, target in (("algo-1", "algo-2"), ("algo-2", "algo-1")):
+        shutil.copytree(tmp_path / source, tmp_path / target, dirs_exist_ok=True)
+    world.start()
+
+
+def loaded(world: World, step: int) -> set[str]:
+    """The names of the folders that the ranks load, which has to be one."""
+    states: dict[int, list[str]] = {}
+    done = world.each(
+        lambda store: store.load_sharded(states.setdefault(store.place.rank, []), step)
+    )
+    assert done == [None] * 4, done
+    return {os.path.basename(path) for state in states.values() for path in state}
+
+
+@pytest.mark.parametrize(("keep", "left"), [(1, 2), (2, 2), (3, 3)])
+def test_sharded_steps_are_kept_where_hosts_share_nothing(two_hosts, tmp_path, keep, left):
+    """As many as asked, though no host has a whole step before a restart; and after a restart as well."""
+    assert two_hosts.resume() is None
+    for begun in (0, 40):
+        for step in range(begun + 10, begun + 50, 10):
+            save_sharded(two_hosts, step, keep=keep)
+        newest = [begun + 40 - 10 * back for back in range(left)]
+        for host in ("algo-1", "algo-2"):
+            assert shards.steps(str(tmp_path / host)) == newest
+        restart(two_hosts, tmp_path)
+        assert two_hosts.resume() == begun + 40
+
+
+def test_sharded_steps_that_are_half_are_not_kept(two_hosts, tmp_path):
+    """A step of this run in which this rank's own file is damaged keeps no other away."""
+    two_hosts.resume()
+    for step in (10, 20):
+        save_sharded(two_hosts, step)
+    for path in tmp_path.glob("algo-*/step-00000020/sharded.*/*.distcp"):
+        path.write_text("part of it")
+    save_sharded(two_hosts, 30, keep=2)
+    assert [shards.steps(str(tmp_path / host)) for host in ("algo-1", "algo-2")] == [[30, 10]] * 2
+
+
+def test_a_sharded_save_that_is_killed_leaves_the_same_step(two_hosts, tmp_path):
+    """Saved once more, a step goes to a folder of its own: what was whole is whole until the next step."""
+    two_hosts.resume()
+    save_sharded(two_hosts, 20)
+    save_sharded(two_hosts, 20, rank_1="killed")
+    restart(two_hosts, tmp_path)
+    assert two_hosts.resume() == 20
+    (name,) = loaded(two_hosts, 20)
+    folder = tmp_path / "algo-1" / "step-00000020" / name
+    assert {path.read_text() for path in folder.glob("*.distcp")} == {"good"}
+
+
+def test_a_sharded_step_that_is_saved_again_is_what_is_loaded(two_hosts, tmp_path):
+    """The last one that is whole for all ranks, also where some have a later one that others lack."""
+    two_hosts.resume()
+    save_sharded(two_hosts, 20, "first")
+    save_sharded(two_hosts, 20, "second")
+    restart(two_hosts, tmp_path)
+    assert [name[-5:] for name in loaded(two_hosts, 20)] == [".0001"]
+    assert two_hosts.resume() == 20
+    assert [name[-5:] for name in loaded(two_hosts, 20)] == [".0001"]
+    (mark,) = tmp_path.glob("algo-2/step-00000020/sharded.*.0001/rank-0-of-4.json")
+    mark.unlink()
+    two_hosts.start()
+    assert [len(name) for name in loaded(two_hosts, 20)] == [len("sharded.6a1b2c3d0001")]
+    assert two_hosts.resume() == 20
+    assert [len(name) for name in loaded(two_hosts, 20)] == [len("sharded.6a1b2c3d0001")]
+
+
+def test_what_a_sharded_save_has_replaced_goes_with_the_next_step(two_hosts, tmp_path):
+    """When the ranks save the next step all have saved this one once more; what failed goes with a new try."""
+    two_hosts.resume()
+    save_sharded(two_hosts, 20, "first")
+    save_sharded(two_hosts, 20, rank_1="killed", rank_0="killed", rank_2="killed", rank_3="killed")
+    save_sharded(two_hosts, 20, "third")
+    folders = sorted(tmp_path.glob("algo-*/step-00000020/sharded.*"))
+    assert [path.name[20:] for path in folders] == ["", ".0002"] * 2
+    save_sharded(two_hosts, 30)
+    folders = sorted(tmp_path.glob("algo-*/step-00000020/sharded.*"))
+    assert [path.name[20:] for path in folders] == [".0002"] * 2
+    restart(two_hosts, tmp_path)
+    assert two_hosts.resume() == 30
+    assert loaded(two_hosts, 20) == {folders[0].name}
+
+
+REAL = """
+    import os, sys
+    import torch, torch.distributed as dist
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import Shard, distribute_tensor
+    from muster.training import checkpoint
+    where, rank = "file://" + sys.argv[1], int(os.environ["RANK"])
+    dist.init_process_group("gloo", init_method=where, rank=rank, world_size=2)
+    mesh = init_device_mesh("cpu", (2,))
+    def state(start):
+        whole = torch.arange(start, start + 8, dtype=torch.float32)
+        return {"weight": distribute_tensor(whole, mesh, [Shard(0)])}
+    step = checkpoint.resume()
+    if step is None:
+        for step in (10, 20, 30, 40):
+            checkpoint.save_sharded(state(step), step)
+        checkpoint.save_sharded(state(41), 40)
+    else:
+        mine = state(0)
+        checkpoint.load_sharded(mine, step)
+        assert mine["weight"].full_tensor().tolist() == [41.0 + n for n in range(8)]
+        print("resumed", step, flush=True)
+    dist.barrier()
+    os._exit(0)  # Threads of gloo that are still there can abort an ordinary end.
+"""
+
+
+def test_torchs_own_sharded_states_where_hosts_share_nothing(tmp_path):
+    """Two processes and torch itself: the newest steps stay, and the last state of the last one comes back."""
+    hosts = ("algo-1", "algo-2")
+
+    def train(name: str) -> list[str]:
+        command = [sys.executable, "-c", textwrap.dedent(REAL), str(tmp_path / name)]
+        ranks = []
+        for rank, host in enumerate(hosts):
+            own = {"RANK": rank, "WORLD_SIZE": 2, "LOCAL_RANK": 0, "LOCAL_WORLD_SIZE": 1}
+            own |= {"SM_CURRENT_HOST": host, "MUSTER_CHECKPOINT_DIR": tmp_path / host}
+            own |= {"SM_HOST_COUNT": 2, "OMP_NUM_THREADS": 1, "MUSTER_AGREE": ""}
+            env = os.environ | {each: str(value) for each, value in own.items()}
+            ranks.append(subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True))
+        try:
+            told = [rank.communicate(timeout=120)[0] for rank in ranks]
+        finally:
+            for process in ranks:
+                process.kill()
+        assert [rank.returncode for rank in ranks] == [0, 0]
+        return told
+
+    assert train("first") == ["", ""]
+    assert [shards.steps(str(tmp_path / host)) for host in hosts] == [[40, 30, 20]] * 2
+    for source, target in (hosts, hosts[::-1]):
+        shutil.copytree(tmp_path / source, tmp_path / target, dirs_exist_ok=True)
+    assert train("second") == ["resumed 40\n"] * 2
 
 
 # Who a process is.

@@ -128,6 +128,6 @@ def load_sharded(state: dict[str, Any], step: int, *, folder: str | None = None)
     """Loads into the tensors of `state`, in place; all ranks call, and may be fewer or more than saved it.
 
     Raises:
-        CheckpointError: the step is not whole on this host, or there is no process group.
+        CheckpointError: the step is not whole on all hosts, or there is no process group.
     """
     open_store(folder).load_sharded(state, step)

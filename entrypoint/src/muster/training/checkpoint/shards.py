@@ -14,6 +14,7 @@ uploader puts beside files (*.sagemaker-uploading, *.sagemaker-uploaded). Effect
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import shutil
@@ -24,12 +25,16 @@ from muster.training.checkpoint.place import Place
 
 Scope = Literal["rank", "host", "leader"]
 
+SHARDED = "sharded."
+"""How a folder begins that torch.distributed.checkpoint writes to, in a step's: see sharded.py."""
 _STEP = re.compile(r"step-(\d{8,18})")
 _SHARD = re.compile(
     r"(?:(?P<host>[\w.-]+)\.(?:rank-(?P<rank>\d+)-of-(?P<world>\d+)|host)|all)"
     r"\.(?P<run>[0-9a-f]{12})\.(?:bin|pt|pkl)"
 )
 _TRIES = 5
+_UNSYNCED = {errno.EACCES, errno.EPERM, errno.EINVAL, errno.ENOTSUP}
+"""What says that a folder can't be brought to the disk by itself, where its files can."""
 
 
 class Shard(NamedTuple):
@@ -111,27 +116,29 @@ def write_at_once(path: str, fill: Callable[[BinaryIO], object]) -> None:
     _sync(os.path.dirname(folder))
 
 
-def remove_left_over(folder: str, step: int, place: Place) -> None:
-    """Removes what this rank had not finished when it was killed."""
+def remove_left_over(folder: str, place: Place) -> None:
+    """Removes what this rank had not finished when it was killed, in all steps."""
     own = [f".{place.host}.rank-{place.rank}-of-"]
-    own += [f".{place.host}.host."] if place.local_rank == 0 else []
+    own += [f".{place.host}.host.", f".{place.host}.latest."] if place.local_rank == 0 else []
     own += [".all."] if place.rank == 0 else []
-    inside = step_folder(folder, step)
-    with contextlib.suppress(OSError):
-        for name in os.listdir(inside):
-            if name.endswith(".tmp") and name.startswith(tuple(own)):
-                os.remove(os.path.join(inside, name))
+    _remove_left_over(folder, tuple(own))
+    for step in steps(folder):
+        inside = step_folder(folder, step)
+        for name in _remove_left_over(inside, tuple(own)):
+            if name.startswith(SHARDED):
+                _remove_left_over(os.path.join(inside, name), (f".rank-{place.rank}-of-",))
 
 
-def remove_same(folder: str, step: int, mine: str) -> None:
-    """Removes what an earlier run had saved in the place of `mine`, a file's name."""
+def remove_same(folder: str, step: int, mine: str, spared: str | None) -> None:
+    """Removes what earlier runs had saved in the place of `mine`, a file's name, but for one run's."""
     keep = _SHARD.fullmatch(mine)
     assert keep, mine
     head = mine[: keep.start("run")]
     inside = step_folder(folder, step)
     with contextlib.suppress(OSError):
         for name in os.listdir(inside):
-            if name != mine and name.startswith(head) and _SHARD.fullmatch(name):
+            match = _SHARD.fullmatch(name)
+            if match and name != mine and name.startswith(head) and match["run"] != spared:
                 os.remove(os.path.join(inside, name))
 
 
@@ -140,6 +147,18 @@ def prune(folder: str, before: int, kept: Collection[int]) -> None:
     for step in steps(folder):
         if step < before and step not in kept:
             shutil.rmtree(step_folder(folder, step), ignore_errors=True)
+
+
+def _remove_left_over(folder: str, heads: tuple[str, ...]) -> list[str]:
+    """Removes the unfinished files that begin so. All names that there were."""
+    names: list[str] = []
+    with contextlib.suppress(OSError):
+        names = os.listdir(folder)
+    for name in names:
+        if name.endswith(".tmp") and name.startswith(heads):
+            with contextlib.suppress(OSError):
+                os.remove(os.path.join(folder, name))
+    return names
 
 
 def _open(path: str) -> BinaryIO:
@@ -152,8 +171,13 @@ def _open(path: str) -> BinaryIO:
 
 
 def _sync(folder: str) -> None:
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    """Brings a folder's names to the disk, where this user may: the file is in place already."""
     try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+    except OSError as error:
+        if error.errno not in _UNSYNCED:
+            raise
