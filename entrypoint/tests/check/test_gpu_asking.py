@@ -11,6 +11,7 @@ from muster.check.finding import Here
 from muster.check.gpu import CHECKS, asking
 from muster.check.gpu.asking import ask, look_at
 from muster.check.running import Running
+from muster.check.table import judge
 from muster.settings import read_settings
 
 NOTHING = ("/nowhere/program",)
@@ -161,3 +162,50 @@ def test_all_checks_share_one_look(here, monkeypatch):
     monkeypatch.setattr(asking, "ask", lambda host: asked.append(host) or asking.Look())
     assert look_at(here) is look_at(here)
     assert asked == [here]
+
+
+@pytest.fixture
+def run_all(here, tmp_path, monkeypatch):
+    """Return a function that runs every check of GPUs on the C library, as a host of a job does."""
+    host = dataclasses.replace(
+        here, job=dataclasses.replace(here.job, instance_type="ml.p5.48xlarge")
+    )
+
+    def run(script: Script):
+        env = {**os.environ, **build_library(tmp_path / "nvml", script)}
+        probe = command("muster.check.gpu.probe")
+        monkeypatch.setattr(asking, "ask", lambda one: ask(one, probe, 2.0))
+        return Running(CHECKS, dataclasses.replace(host, env=env), {}).results()
+
+    return run
+
+
+def test_a_well_host(run_all):
+    """All checks together, with a driver: nothing is worse than a SKIP."""
+    found = {one.name: one for one in run_all(Script.of(8, H100))}
+    assert {one.status for one in found.values()} == {"PASS", "SKIP"}
+    assert found["gpu.count"].status == found["gpu.ecc"].status == "PASS"
+
+
+@pytest.mark.parametrize(
+    ("script", "name"),
+    [
+        (Script.of(7, H100), "gpu.count"),
+        (Script.of(8, H100, {2: {"lost": ""}}), "gpu.lost"),
+        (Script.of(8, H100, {3: {"nvmlDeviceGetTotalEccErrors.1.0": "5"}}), "gpu.ecc"),
+    ],
+    ids=["fewer", "lost", "ecc"],
+)
+def test_one_fault_is_one_fail(run_all, script, name):
+    """The job's verdict names the host and this check, and no other check fails with it."""
+    verdict = judge({"algo-1": run_all(script)})
+    assert (verdict.host, verdict.result.name, verdict.others) == ("algo-1", name, 0)
+
+
+def test_a_wedged_driver_ends_no_job(run_all):
+    """No check is a PASS then, none a FAIL, and all are there when the look's time is over."""
+    began = time.monotonic()
+    found = run_all(Script.of(8, H100, {0: {"nvmlDeviceGetRemappedRows": "hang"}}))
+    assert time.monotonic() - began < 6
+    assert {one.status for one in found} == {"UNKNOWN"}
+    assert len(found) == len(CHECKS)

@@ -5,7 +5,7 @@ from fake_nvml import A100, H100, V100, Library, Script
 from fake_nvml.looking import lines_of
 
 from muster.check.finding import Finding, Here, unknown
-from muster.check.gpu import CHECKS, asking, rows
+from muster.check.gpu import CHECKS, asking, limits, looks, rows
 from muster.check.gpu.facts import Gpu
 from muster.check.gpu.links import nvlink_growth
 from muster.check.gpu.state import memory_in_time
@@ -27,8 +27,9 @@ CLOCKS = "nvmlDeviceGetCurrentClocksEventReasons"
 @pytest.fixture
 def judge(make_job, monkeypatch):
     """Return a function that runs one check on a scripted driver."""
-    monkeypatch.setattr(rows, "image_cuda", lambda: CUDA_13)
-    monkeypatch.setattr(rows, "_MEMORY_WAIT_S", 0.0)
+    monkeypatch.setattr(looks, "image_cuda", lambda: CUDA_13)
+    monkeypatch.setattr(rows, "absence", lambda _: None)
+    monkeypatch.setattr(looks, "MEMORY_WAIT_S", 0.0)
 
     def run(
         name: str, script: Script, instance: str = P5, trouble: Finding | None = None, **env: str
@@ -207,7 +208,7 @@ def test_a_driver_that_stopped_answering_passes_nothing(judge, name):
         (0, P5, {}, "FAIL", "0 GPUs, ml.p5.48xlarge has 8"),
         (4, "ml.g5.12xlarge", {}, "PASS", "4 GPUs, ml.g5.12xlarge has 4"),
         (3, "ml.g5.12xlarge", {}, "FAIL", "3 GPUs, ml.g5.12xlarge has 4"),
-        (1, "ml.p5.4xlarge", {}, "PASS", "1 GPUs, ml.p5.4xlarge has 1"),
+        (1, "ml.p5.4xlarge", {}, "PASS", "1 GPU, ml.p5.4xlarge has 1"),
         (2, "ml.p9.48xlarge", {}, "SKIP", "2 GPUs; how many ml.p9.48xlarge has isn't known"),
         (2, "", {}, "SKIP", "2 GPUs; how many this host has isn't known"),
         (8, P5, {"CUDA_VISIBLE_DEVICES": "0,1"}, "PASS", "8 GPUs"),
@@ -271,7 +272,7 @@ def test_driver_without_a_version(judge):
 @pytest.mark.parametrize("name", ["driver", "arch"])
 def test_an_image_without_cuda_is_not_compared(judge, name, monkeypatch):
     """Outside an image of muster nothing is known of torch's build."""
-    monkeypatch.setattr(rows, "image_cuda", dict)
+    monkeypatch.setattr(looks, "image_cuda", dict)
     assert judge(name, Script.of(1, V100)).status == "SKIP"
 
 
@@ -297,7 +298,7 @@ def test_arch(judge, capability, version, status, remedy):
 def test_ptx_runs_on_newer_gpus(judge, monkeypatch):
     """compute_90 is text that the driver translates for every GPU after it."""
     built = {"cuda": "13.0", "architectures": ["sm_80", "compute_90"]}
-    monkeypatch.setattr(rows, "image_cuda", lambda: built)
+    monkeypatch.setattr(looks, "image_cuda", lambda: built)
     newer = Script.of(1, H100, {0: {"nvmlDeviceGetCudaComputeCapability": "12 0"}})
     older = Script.of(1, H100, {0: {"nvmlDeviceGetCudaComputeCapability": "7 5"}})
     assert (judge("arch", newer).status, judge("arch", older).status) == ("PASS", "FAIL")
@@ -317,7 +318,7 @@ def test_what_the_manifest_says(text, cuda, tmp_path):
     """An image's manifest has CUDA's part; a CPU image's and a broken one have none."""
     if text is not None:
         (tmp_path / "manifest.json").write_text(text, encoding="utf-8")
-    assert rows.image_cuda(str(tmp_path)) == cuda
+    assert looks.image_cuda(str(tmp_path)) == cuda
 
 
 def test_nvlinks_of_an_unknown_instance_are_compared(judge):
@@ -379,4 +380,4 @@ def test_every_check_says_when_and_why():
     for check in CHECKS:
         assert check.limits, check.name
         assert check.source, check.name
-        assert check.timeout_s > asking.TIMEOUT_S, check.name
+        assert check.timeout_s > limits.TIMEOUT_S, check.name

@@ -17,13 +17,11 @@ from typing import Any
 from muster.check.evidence import once
 from muster.check.finding import Finding, Here, skipped, unknown
 from muster.check.gpu.facts import NOT_ASKED, Fact, Gpu, Missing, fact, unpack
+from muster.check.gpu.limits import TIMEOUT_S
+from muster.check.gpu.presence import absence
 from muster.check.gpu.visible import Visible, visible
 
 PROBE = (sys.executable, "-I", "-m", "muster.check.gpu.probe")
-TIMEOUT_S = 20.0
-"""A driver that isn't kept loaded takes some seconds a GPU to begin."""
-CHECK_S = TIMEOUT_S + 4
-"""What a check that uses the look may take."""
 _LOOK_S = 0.01
 _NO_MODULE = 3
 
@@ -58,11 +56,9 @@ def ask(here: Here, probe: Sequence[str] = PROBE, timeout_s: float = TIMEOUT_S) 
         probe: the argv that prints the facts.
         timeout_s: how long it may take.
     """
-    if here.env.get("NVIDIA_VISIBLE_DEVICES") == "void":
-        return Look(trouble=skipped("the container has no GPU: NVIDIA_VISIBLE_DEVICES=void"))
-    control = os.path.join(here.dev, "nvidiactl")
-    if not os.path.exists(control):
-        return Look(trouble=skipped(f"there is no {control}"))
+    missing = absence(here)
+    if missing:
+        return Look(trouble=missing)
     code, lines = _run(here, probe, timeout_s)
     return read(here, code, lines, timeout_s)
 

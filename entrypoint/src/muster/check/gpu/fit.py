@@ -27,7 +27,7 @@ def nvml(look: Look) -> Finding:
     driver = look.driver.error if isinstance(look.driver, Missing) else look.driver
     sliced = [gpu.index for gpu in look.gpus if gpu.mig == 1]
     mig = f", MIG is on for {', '.join(map(str, sliced))}" if sliced else ""
-    return passed(f"driver {driver}, for CUDA {cuda} and older: {len(look.gpus)} GPUs{mig}")
+    return passed(f"driver {driver}, for CUDA {cuda} and older: {_gpus(len(look.gpus))}{mig}")
 
 
 def count(look: Look, here: Here, instances: Mapping[str, Any]) -> Finding:
@@ -38,15 +38,15 @@ def count(look: Look, here: Here, instances: Mapping[str, Any]) -> Finding:
     expected, present = gpus_of(instances, kind), len(look.gpus)
     named = ", ".join(str(gpu.uuid) for gpu in look.gpus if isinstance(gpu.uuid, str))
     if expected is not None and present < expected:
-        return failed(f"{present} GPUs, {kind} has {expected}: {named}", REPLACE)
+        return failed(f"{_gpus(present)}, {kind} has {expected}: {named}", REPLACE)
     if look.visible.missing:
         entry = look.visible.missing
-        left = f"{len(look.visible.gpus)} of {present} GPUs are visible"
+        left = f"{len(look.visible.gpus)} of {_gpus(present)} visible"
         remedy = "CUDA reads the list up to its first wrong entry: correct or unset the variable."
         return warned(f"CUDA_VISIBLE_DEVICES names {entry!r}, which isn't here: {left}", remedy)
     if expected is None:
-        return skipped(f"{present} GPUs; how many {kind or 'this host'} has isn't known: {named}")
-    return passed(f"{present} GPUs, {kind} has {expected}: {named}")
+        return skipped(f"{_gpus(present)}; how many {kind or 'this host'} has isn't known: {named}")
+    return passed(f"{_gpus(present)}, {kind} has {expected}: {named}")
 
 
 def driver(look: Look, image: Mapping[str, Any], instances: Mapping[str, Any]) -> Finding:
@@ -117,6 +117,10 @@ def _tags(instances: Mapping[str, Any], gpus: Sequence[Gpu], version: str | None
         if (version is None or _numbers(version) >= _numbers(tag["minimum_driver"]))
         and all(runs(one, [_pair(each) for each in tag["architectures"]]) for one in wanted)
     ]
+
+
+def _gpus(count: int) -> str:
+    return f"{count} GPU" if count == 1 else f"{count} GPUs"
 
 
 def _choose(tags: Sequence[str], otherwise: str) -> str:

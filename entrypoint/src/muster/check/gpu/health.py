@@ -6,10 +6,8 @@ from muster.check.finding import Finding, Here, passed, skipped
 from muster.check.gpu.asking import Look
 from muster.check.gpu.facts import Gpu, Missing
 from muster.check.gpu.judging import failed, lacking, over, warned
+from muster.check.gpu.limits import CORRECTED, PAGES, ROWS
 
-CORRECTED_LIMIT = 20_000_000
-ROWS_LIMIT = 512
-PAGES_LIMIT = 60
 RESET = "A reset of the GPU mends it, which a container can't do. Start the job again, so that it gets another instance."
 ACTIONS = {
     1: "a reset of the GPU",
@@ -61,7 +59,7 @@ def corrected(gpu: Gpu) -> Finding:
     if isinstance(count, Missing):
         return lacking(count, "ECC counter")
     evidence = f"{count} corrected ECC errors since the driver was loaded"
-    if count <= CORRECTED_LIMIT:
+    if count <= CORRECTED:
         return passed(evidence)
     return warned(evidence, "Its memory may fail in this job: save checkpoints often.")
 
@@ -87,7 +85,7 @@ def remap(gpu: Gpu) -> Finding:
     _, uncorrectable, pending, failure = rows
     if failure:
         return failed("a row of its memory could not be replaced by a spare one")
-    if uncorrectable >= ROWS_LIMIT:
+    if uncorrectable >= ROWS:
         return failed(
             f"{uncorrectable} rows of its memory were replaced after uncorrectable errors"
         )
@@ -107,7 +105,7 @@ def pages(gpu: Gpu) -> Finding:
     if gpu.retiring == 1:
         return failed("a page of its memory waits for a restart to be taken out of use", RESET)
     evidence = f"{count} pages of its memory are out of use"
-    return failed(evidence) if count >= PAGES_LIMIT else passed(evidence)
+    return failed(evidence) if count >= PAGES else passed(evidence)
 
 
 def xid(look: Look) -> Finding:

@@ -9,10 +9,9 @@ from muster.check.finding import Finding, Here, passed, skipped
 from muster.check.gpu.asking import Look
 from muster.check.gpu.facts import Gpu, Missing
 from muster.check.gpu.judging import failed, lacking, over, warned
+from muster.check.gpu.limits import CRC_A_SECOND, LINK_ERRORS
 from muster.plan.instances import family_of
 
-LINK_ERRORS = 5
-CRC_A_SECOND = 100
 JOINED = 3
 _STATES = {1: "has not begun to join", 2: "is still joining"}
 _TRUE = 1

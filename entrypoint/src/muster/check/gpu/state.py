@@ -9,6 +9,7 @@ from muster.check.finding import Finding, passed
 from muster.check.gpu.asking import Look
 from muster.check.gpu.facts import Gpu, Missing
 from muster.check.gpu.judging import failed, lacking, over, warned
+from muster.check.gpu.limits import MARGIN, USED
 
 SLOWED = {
     0x08: "hardware slowdown",
@@ -17,9 +18,6 @@ SLOWED = {
     0x80: "power brake",
 }
 """Reasons that mean trouble (nvmlClocksEventReasons); idling and power caps don't."""
-MARGIN = 5
-"""Degrees."""
-USED_LIMIT = 512 * 2**20
 _MIB = 2**20
 
 
@@ -70,7 +68,7 @@ def memory(gpu: Gpu) -> Finding:
     if not isinstance(users, Missing) and users:
         named = ", ".join(f"process {pid} ({size // _MIB} MiB)" for pid, size in users)
         return failed(f"{evidence}: {named}", _ELSEWHERE)
-    if used < USED_LIMIT:
+    if used < USED:
         return passed(evidence)
     return warned(f"{evidence}, by nobody that this container sees", _ELSEWHERE)
 
@@ -93,7 +91,7 @@ def memory_in_time(look: Look, wait_s: float, pause_s: float, again: Callable[[]
     """
     deadline = time.monotonic() + wait_s
     found = over(look, memory)
-    while found.status in ("WARN", "FAIL") and time.monotonic() + pause_s < deadline:
+    while found.status == "FAIL" and time.monotonic() + pause_s < deadline:
         time.sleep(pause_s)
         found = over(again(), memory)
     return found
