@@ -246,8 +246,8 @@ def test_only_visible_gpus_count(judge, name):
     [
         (H100, "580.65.06", "PASS", ""),
         (H100, "581.1", "PASS", ""),
-        (H100, "580.65", "FAIL", "The tag gpu-cu126 works here (docs/gpus.md)."),
-        (H100, "535.183.01", "FAIL", "The tag gpu-cu126 works here (docs/gpus.md)."),
+        (H100, "580.65", "FAIL", "muster/ddp:gpu-cu126 works here (docs/gpus.md)."),
+        (H100, "535.183.01", "FAIL", "muster/ddp:gpu-cu126 works here (docs/gpus.md)."),
         (
             H100,
             "470.1",
@@ -281,7 +281,7 @@ def test_an_image_without_cuda_is_not_compared(judge, name, monkeypatch):
     [
         ("8 9", "580.95.05", "PASS", ""),
         ("10 3", "580.95.05", "PASS", ""),
-        ("7 0", "580.95.05", "FAIL", "The tag gpu-cu126 works here (docs/gpus.md)."),
+        ("7 0", "580.95.05", "FAIL", "muster/ddp:gpu-cu126 works here (docs/gpus.md)."),
         ("3 5", "580.95.05", "FAIL", "No image of muster works here: choose another GPU"),
         ("7 0", "470.1", "FAIL", "No image of muster works here: choose another GPU"),
     ],
@@ -363,6 +363,12 @@ def test_the_driver_and_mig(judge):
     assert found.status == "PASS"
     assert found.evidence == "driver 580.95.05, for CUDA 13.0 and older: 2 GPUs, MIG is on for 1"
     assert judge("nvml", Script.of(0, H100)).status == "SKIP"
+
+
+def test_gpus_of_several_kinds_are_told(judge):
+    """Numbers in CUDA_VISIBLE_DEVICES then don't say which ones are meant: all are looked at."""
+    script = Script.of(2, H100, {1: {"nvmlDeviceGetName": "Tesla T4"}})
+    assert "several kinds" in judge("nvml", script, CUDA_VISIBLE_DEVICES="0").evidence
 
 
 def test_persistence_mode_is_only_told(judge):

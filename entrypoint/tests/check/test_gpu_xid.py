@@ -200,3 +200,19 @@ def test_a_gpu_that_is_lost_is_not_watched_and_the_others_are():
     assert told[0] == {"registered": [0]}
     assert (told[1]["index"], told[1]["number"]) == (0, 13)
     assert told[1]["uuid"] == "GPU-00000000-1111-2222-3333-444444444444"
+
+
+def test_a_gpu_that_is_lost_while_it_is_watched(monkeypatch):
+    """NVML may only say so, without an event: that is told, and ends the waiting."""
+    told = []
+    nvml = install(Library(Script.of(1, H100)))
+    nvml.nvmlInit()
+
+    def lost(*_):
+        raise nvml.NVMLError(nvml.NVML_ERROR_GPU_IS_LOST)
+
+    monkeypatch.setattr(nvml, "nvmlEventSetWait", lost)
+    watch.wait(nvml, told.append, lambda: True)
+    found = meaning(Event(**told[1]))
+    assert found.kind == "hardware"
+    assert found.headline == "hardware that can't be used any more (GPU_IS_LOST) on a GPU"

@@ -27,7 +27,8 @@ def nvml(look: Look) -> Finding:
     driver = look.driver.error if isinstance(look.driver, Missing) else look.driver
     sliced = [gpu.index for gpu in look.gpus if gpu.mig == 1]
     mig = f", MIG is on for {', '.join(map(str, sliced))}" if sliced else ""
-    return passed(f"driver {driver}, for CUDA {cuda} and older: {_gpus(len(look.gpus))}{mig}")
+    note = f"; {look.visible.note}" if look.visible.note else ""
+    return passed(f"driver {driver}, for CUDA {cuda} and older: {_gpus(len(look.gpus))}{mig}{note}")
 
 
 def count(look: Look, here: Here, instances: Mapping[str, Any]) -> Finding:
@@ -125,7 +126,7 @@ def _gpus(count: int) -> str:
 
 def _choose(tags: Sequence[str], otherwise: str) -> str:
     if tags:
-        return f"The tag {tags[0]} works here (docs/gpus.md)."
+        return f"muster/ddp:{tags[0]} works here (docs/gpus.md)."
     return f"No image of muster works here: choose {otherwise} (docs/gpus.md)."
 
 

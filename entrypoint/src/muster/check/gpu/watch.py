@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from muster.check.gpu.xid import EVENTS, Event
+from muster.check.gpu.xid import EVENTS, UNAVAILABLE, Event
 
 if TYPE_CHECKING:
     import subprocess
@@ -122,6 +122,10 @@ def wait(nvml: Any, tell: Callable[[dict[str, Any]], None], go_on: Callable[[], 
                 data = nvml.nvmlEventSetWait(events, _WAIT_MS)
             except nvml.NVMLError_Timeout:
                 continue
+            except nvml.NVMLError_GpuIsLost:
+                # Which one isn't told, and every further call would say the same.
+                tell(_event(-1, "", UNAVAILABLE, 0))
+                return
             tell(_told(nvml, data))
     finally:
         nvml.nvmlEventSetFree(events)
@@ -147,7 +151,10 @@ def _told(nvml: Any, data: Any) -> dict[str, Any]:
         uuid = found.decode("utf-8", "replace") if isinstance(found, bytes) else str(found)
     except (nvml.NVMLError, UnicodeDecodeError):
         pass  # it has just been lost: the event is known all the same
-    number, kind = int(data.eventData), int(data.eventType)
+    return _event(index, uuid, int(data.eventType), int(data.eventData))
+
+
+def _event(index: int, uuid: str, kind: int, number: int) -> dict[str, Any]:
     return {"index": index, "uuid": uuid, "type": kind, "number": number, "time": time.time()}
 
 

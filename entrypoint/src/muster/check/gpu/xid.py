@@ -102,7 +102,7 @@ def _told(event: Event) -> tuple[Kind, str]:
         name = _NAMES.get(event.number)
         return classify(event.number), f"XID {event.number}" + (f": {name}" if name else "")
     if event.type == UNAVAILABLE:
-        return "hardware", "NVML says that the GPU can't be used any more"
+        return "hardware", "hardware that can't be used any more (GPU_IS_LOST)"
     if event.type == RETIREMENT_FAILED:
         return "hardware", "memory that could not be replaced"
     if event.type == RETIREMENT:
