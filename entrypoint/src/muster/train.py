@@ -12,7 +12,7 @@ from muster.banner import banner
 from muster.channel.gathering import gather
 from muster.channel.meeting import JobEnded, Meeting
 from muster.channel.opening import open_meeting
-from muster.check import look_at_checkpoints, refuse_missing_gpu
+from muster.check import begin, conclude, look_at_checkpoints, refuse_missing_gpu
 from muster.code import Scratch, add_config, locate
 from muster.contract import read_contract, read_place
 from muster.errors import (
@@ -27,6 +27,7 @@ from muster.launch.run import launch, replace_by
 from muster.log import say, sign_as
 from muster.model import Cause, Job, Outcome, Paths, Plan
 from muster.plan import handed_on, look_up_facts, make_plan, review
+from muster.plan.topology import make_topology
 from muster.requirements import installing
 from muster.settings import TABLE, Settings, read_settings
 from muster.signals import Inbox
@@ -124,6 +125,7 @@ class _Run:
         job = self.job = replace(job, notes=(*job.notes, *look_at_checkpoints(job)))
         self._enter("rollcall")
         facts = gather(meeting, job, settings, facts)
+        checks = begin(job, settings, env, make_topology(job, settings, facts.nprocs).nproc)
         self._enter("code")
         code = meeting.during(lambda: locate(job, settings, env, self.scratch))
         job = self.job = meeting.during(lambda: add_config(job, code, settings))
@@ -131,6 +133,8 @@ class _Run:
         self._enter("requirements")
         with installing(job, code, settings, env) as install:
             code = meeting.during(install)
+        self._enter("check")
+        conclude(checks, meeting, job.current_host)
         self._enter("plan")
         plan = self.plan = make_plan(job, code, settings, facts, env)
         self._enter("launch")

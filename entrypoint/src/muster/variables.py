@@ -85,3 +85,12 @@ def one_of(names: tuple[str, ...]) -> Callable[[str], str]:
         return text
 
     return parse
+
+
+def severities(text: str) -> dict[str, str]:
+    """`check=off,check=warn`: names of checks with off, warn or fail. Raises ValueError."""
+    parts = [item.partition("=") for item in text.split(",") if item.strip()]
+    found = {name.strip(): value.strip() for name, _, value in parts}
+    if not all(name and value in ("off", "warn", "fail") for name, value in found.items()):
+        raise ValueError(text)
+    return found

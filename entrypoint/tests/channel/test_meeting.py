@@ -80,9 +80,17 @@ def test_the_roll_call_gives_what_was_agreed(line, meeting):
     assert line.told[0]["facts"].hosts == ("algo-1", "algo-2")
 
 
+def test_a_consultation_gives_the_leaders_answer(line, meeting):
+    """A member tells what it has, never judges, and gets the answer."""
+    line.say("answered", topic="checks", answer=[1])
+    assert meeting.consult("checks", {"a": 1}, judge=lambda _: pytest.fail("judged")) == [1]
+    assert line.told == [{"type": "tell", "topic": "checks", "data": {"a": 1}}]
+
+
 WAITS: dict[str, Callable[[Meeting], object]] = {
     "roll-call": lambda meeting: meeting.gather(facts("algo-1", "algo-2")),
     "barrier": lambda meeting: meeting.barrier("torchrun"),
+    "consult": lambda meeting: meeting.consult("checks", [], lambda _: None),
     "work": lambda meeting: meeting.during(lambda: time.sleep(30)),
 }
 

@@ -3,6 +3,8 @@ import socket
 import time
 
 import pytest
+from fake_nvml import H100, Library, Script
+from fake_nvml.looking import install
 
 from muster.contract import machine
 from muster.contract.machine import (
@@ -122,3 +124,30 @@ def test_shared_memory(tmp_path):
     size, free = shared_memory(str(tmp_path))
     assert size >= free > 0
     assert shared_memory(str(tmp_path / "absent")) == (0, 0)
+
+
+def test_a_driver_that_never_answers_has_no_gpus(monkeypatch, tmp_path):
+    """It costs its time and no more; the checks say what is wrong with it."""
+    control = tmp_path / "nvidiactl"
+    control.touch()
+    library = Library(Script.of(2, H100, host={"nvmlDeviceGetCount_v2": "hang"}))
+    install(library)
+    monkeypatch.setattr(machine, "_DRIVER_S", 0.2)
+    began = time.monotonic()
+    assert machine._nvml_count(str(control)) == 0
+    assert time.monotonic() - began < 5
+    library.released.set()
+
+
+@pytest.mark.parametrize(
+    ("host", "count"),
+    [({}, 2), ({"nvmlInitWithFlags": "!9"}, 0), ({"nvmlDeviceGetCount_v2": "!999"}, 0)],
+    ids=["well", "no-driver", "no-count"],
+)
+def test_the_driver_counts_the_gpus(host, count, tmp_path):
+    """A driver that is broken has none; without its control device it isn't asked."""
+    control = tmp_path / "nvidiactl"
+    install(Library(Script.of(2, H100, host=host)))
+    assert machine._nvml_count(str(control)) == 0
+    control.touch()
+    assert machine._nvml_count(str(control)) == count

@@ -15,9 +15,11 @@ from collections.abc import Sequence
 from muster.channel import message as msg
 from muster.channel import relay
 from muster.channel.agreement import HostFacts, disagreement, notes, nprocs
+from muster.channel.consultation import Consultation, answered
 from muster.channel.council import Council
 from muster.channel.phases import Limits, Phase
-from muster.channel.roster import HostState, Roster, missing_and_why
+from muster.channel.rollcall import given_up
+from muster.channel.roster import HostState, Roster
 from muster.channel.straggling import stalled
 from muster.channel.verdict import lost_cause, root_cause, told_cause
 from muster.channel.wire import Message, WireError
@@ -48,6 +50,7 @@ class Coordinator:
         self.reasons: dict[str, str] = {}
         """Why missing hosts are not here, as far as that is known."""
         self._council = Council()
+        self._consultation = Consultation()
         self._began = now
         self._limits = limits
         self._due: dict[str, float] = {"rollcall": now + limits.rollcall}
@@ -69,6 +72,8 @@ class Coordinator:
             "over": self._on_over,
             "reported": self._on_reported,
             "agree": self._on_agree,
+            "tell": self._on_tell,
+            "answer": self._on_answer,
             **dict.fromkeys(relay.KINDS, self._on_relay),
         }.get(str(message.get("type")))
         if listen is None:
@@ -214,6 +219,16 @@ class Coordinator:
             self._send(name, answer)
         self._remind()
 
+    def _on_tell(self, host: HostState, message: Message) -> None:
+        hosts = [each.name for each in self.roster]
+        if told := self._consultation.hear(host.name, message, hosts):
+            self._send(self.roster.leader, told)
+
+    def _on_answer(self, host: HostState, message: Message) -> None:
+        if host.name != self.roster.leader:
+            raise WireError("an answer that is not the leader's")
+        self._send_all(answered(message))
+
     def _on_relay(self, host: HostState, message: Message) -> None:
         running = self.phase is Phase.RUN and not self._stop
         refusal = "" if running else "the job's ranks have not begun, or are ending"
@@ -224,14 +239,8 @@ class Coordinator:
     def _give_up_gathering(self) -> None:
         absent, waited = self.roster.missing, self._now - self._began
         self._forget_missing()
-        here = len(self.roster) - len(absent)
-        counted = f"{here} of {len(self.roster)} hosts after {waited:.0f} s"
-        self._conclude_for(
-            "rollcall",
-            f"{counted}, missing: {missing_and_why(absent, self.reasons)}",
-            "The missing hosts' own logs say more. The job's security group must allow all TCP "
-            "between its hosts. MUSTER_ROLLCALL_S is how long they may take.",
-        )
+        text = given_up(absent, len(self.roster), self.reasons, waited)
+        self._conclude_for("rollcall", *text)
 
     def _remind(self) -> None:
         for name, reminder in self._council.reminders(self._now):

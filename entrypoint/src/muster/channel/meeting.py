@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from muster.channel import message as msg
 from muster.channel.agreement import HostFacts
@@ -112,6 +112,23 @@ class Meeting:
         if errors:
             raise errors[0]
         return result[0]
+
+    def consult(self, topic: str, data: Any, judge: Callable[[dict[str, Any]], Any]) -> Any:
+        """Tells this host's `data`, and returns what the leader answers to that of all hosts.
+
+        Args:
+            topic: what it is about; each is consulted on once.
+            data: at most 64 KiB as JSON.
+            judge: makes the answer, as JSON, of what each host has told. It runs on the leader alone.
+
+        Raises:
+            JobEnded, StopRequested: as `gather`.
+        """
+        self.peer.tell({"type": "tell", "topic": topic, "data": data})
+        if self.peer.leads:
+            told = self._wait_for("told")
+            self.peer.tell({"type": "answer", "topic": topic, "answer": judge(told["data"])})
+        return self._wait_for("answered")["answer"]
 
     def barrier(self, launcher: str) -> None:
         """This host is ready for the ranks: waits for all others.

@@ -2,9 +2,11 @@
 
     host → leader   join {facts}  ready {launcher}  failed {cause}  stop {signum}
                     ranks {done, living}  stacks {rank, text}  over {cause}  reported {}
-                    agree {serial, tally}
+                    agree {serial, tally}  tell {topic, data}
     leader → host   welcome {master_port, nprocs}  go {}  stop {signum, host}  dump {}
                     verdict {cause}  leave {}  agreed {serial, why, tally}  unagreed {text}
+                    answered {topic, answer}
+    leader, itself  told {topic, data}  answer {topic, answer}
     both ways       beat {}; spawn, hangup, ate, output, exited for another host (relay.py)
 
 docs/channel.md says when each is sent.

@@ -37,6 +37,11 @@ class Peer:
         """Whether the leader hears what is told."""
         return True
 
+    @property
+    def leads(self) -> bool:
+        """Whether this host has the coordinator."""
+        return False
+
     def join(self, facts: HostFacts | None) -> None:
         """Reports for the roll call. Once.
 
@@ -87,6 +92,10 @@ class Alone(Peer):
         super().__init__()
         self.host = host
         self.coordinator = coordinator
+
+    @property
+    def leads(self) -> bool:
+        return True
 
     def join(self, facts: HostFacts | None) -> None:
         self.coordinator.join(self.host, facts, 0.0, time.monotonic())

@@ -48,5 +48,20 @@ class RollCall:
         if state == self._said:
             return ""
         self._said = state
-        here = self._total - len(missing)
-        return f"{here} of {self._total} hosts after {waited:.0f} s, missing: {state}"
+        return _counted(missing, self._total, waited, state)
+
+
+def given_up(
+    missing: Sequence[str], total: int, reasons: Mapping[str, str], waited: float
+) -> tuple[str, str]:
+    """What is said when the hosts have had their time, and what to do. Arguments as for `line`."""
+    remedy = (
+        "The missing hosts' own logs say more. The job's security group must allow all TCP "
+        "between its hosts. MUSTER_ROLLCALL_S is how long they may take."
+    )
+    return _counted(missing, total, waited, missing_and_why(missing, reasons)), remedy
+
+
+def _counted(missing: Sequence[str], total: int, waited: float, state: str) -> str:
+    here = total - len(missing)
+    return f"{here} of {total} hosts after {waited:.0f} s, missing: {state}"

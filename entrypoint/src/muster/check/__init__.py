@@ -1,6 +1,16 @@
-"""Stage four of the pipeline: what must be right before ranks are started."""
+"""Stage four of the pipeline: what must be right before ranks are started.
+
+finding.py   what a check is, and what it says
+registry.py  all checks, and which of them a job gets
+running.py   this host's, all at once, each with its time
+table.py     the verdict over all hosts, and the leader's table
+stage.py     the stage: begun early, concluded by all hosts together
+host.py      shared memory and the like
+device.py checkpoints.py  what ends a job before anything else is done
+"""
 
 from muster.check.checkpoints import look_at_checkpoints
 from muster.check.device import refuse_missing_gpu
+from muster.check.stage import begin, conclude
 
-__all__ = ["look_at_checkpoints", "refuse_missing_gpu"]
+__all__ = ["begin", "conclude", "look_at_checkpoints", "refuse_missing_gpu"]

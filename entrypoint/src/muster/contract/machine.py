@@ -15,6 +15,8 @@ from muster.model import Machine
 
 _ROUTE_COLUMNS = 11
 _LOOK_UP_S = 2.0
+_DRIVER_S = 20.0
+"""A driver that isn't kept loaded takes some seconds a GPU to begin."""
 MORE_SHARED_MEMORY = (
     "`docker run --shm-size=1g`; for SageMaker's local modes "
     '"default-shm-size": "1g" in /etc/docker/daemon.json'
@@ -176,20 +178,30 @@ def _visible_gpus(env: Mapping[str, str]) -> int:
     return count
 
 
-def _nvml_count() -> int:
+def _nvml_count(control: str = "/dev/nvidiactl") -> int:
+    """GPUs that the driver counts; none where it has not answered in time."""
     # The driver's control device is missing on every CPU host: nothing is imported there.
-    if not os.path.exists("/dev/nvidiactl"):
+    if not os.path.exists(control):
         return 0
-    try:
-        import pynvml  # noqa: PLC0415  (slow, and useless without a GPU)
+    # A wedged driver answers no call, for ever. The thread then stays; nobody waits for it.
+    found = [0]
 
-        pynvml.nvmlInit()
+    def count() -> None:
         try:
-            return int(pynvml.nvmlDeviceGetCount())
-        finally:
-            pynvml.nvmlShutdown()
-    except Exception:  # noqa: BLE001  (a broken driver is the checks' finding, not a crash here)
-        return 0
+            import pynvml  # noqa: PLC0415  (slow, and useless without a GPU)
+
+            pynvml.nvmlInit()
+            try:
+                found[0] = int(pynvml.nvmlDeviceGetCount())
+            finally:
+                pynvml.nvmlShutdown()
+        except Exception:  # noqa: BLE001  (a broken driver is the checks' finding, not a crash here)
+            return
+
+    thread = threading.Thread(target=count, daemon=True)
+    thread.start()
+    thread.join(_DRIVER_S)
+    return found[0]
 
 
 def _interfaces() -> tuple[str, ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 import re
 import shutil
 import socket
@@ -15,6 +14,7 @@ from typing import Any
 from muster.contract.groups import make_groups
 from muster.contract.machine import network_of
 from muster.model import Job
+from muster.plan.instances import read_instances
 from muster.settings import Settings
 
 
@@ -100,12 +100,7 @@ def _look_for_smddp(job: Job, settings: Settings, env: Mapping[str, str]) -> dic
 
 def _smddp_types() -> tuple[str, ...]:
     """The instances that the library supports; none on Python 3.10, for which there is no such library."""
-    try:
-        import tomllib  # noqa: PLC0415  (Python 3.11 and newer)
-    except ModuleNotFoundError:
-        return ()
-    with open(os.path.join(os.path.dirname(__file__), "instances.toml"), "rb") as file:
-        families = tomllib.load(file)["families"]
+    families = read_instances().get("families", ())
     return tuple(name for family in families for name in family.get("smddp", ()))
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from muster.errors import ContractError
+from muster.settings.check import CHECK
 from muster.settings.hosts import ADMISSIONS, HOSTS
 from muster.settings.job import ARGS_MODES, JOB, LAUNCHERS
 from muster.settings.packages import PACKAGES
@@ -29,7 +30,7 @@ __all__ = [
     "read_settings",
 ]
 
-TABLE: dict[str, Setting] = {**JOB, **PACKAGES, **HOSTS, **RUN}
+TABLE: dict[str, Setting] = {**JOB, **PACKAGES, **HOSTS, **RUN, **CHECK}
 
 PRIVATE = ("MUSTER_JOB_SECRET",)
 """What no process but the harness sees."""
@@ -87,6 +88,8 @@ class Settings:
     abort_grace_s: float
     gloo_pause_s: float
     exec_only: bool
+    check: str
+    severities: Mapping[str, str]
 
 
 def read_settings(env: Mapping[str, str]) -> Settings:

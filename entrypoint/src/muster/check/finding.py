@@ -1,0 +1,99 @@
+"""What a check says of what it looks at, and how a check is described. Nothing here does anything."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from muster.model import Job
+from muster.settings import Settings
+
+Status = Literal["PASS", "WARN", "FAIL", "SKIP", "UNKNOWN"]
+STATUSES: tuple[Status, ...] = ("FAIL", "WARN", "UNKNOWN", "SKIP", "PASS")
+"""The worst first. UNKNOWN: it could not be looked at, which is never a PASS."""
+Level = Literal["fast", "full"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What one look has found."""
+
+    status: Status
+    evidence: str
+    """What was seen, in one line: figures, not opinions."""
+    remedy: str = ""
+    """What to do; WARN and FAIL have one."""
+
+
+def passed(evidence: str) -> Finding:
+    """All is well."""
+    return Finding("PASS", evidence)
+
+
+def skipped(why: str) -> Finding:
+    """There is nothing of the kind here, or it is not asked for."""
+    return Finding("SKIP", why)
+
+
+def unknown(why: str) -> Finding:
+    """It could not be looked at."""
+    return Finding("UNKNOWN", why)
+
+
+@dataclass(frozen=True)
+class Here:
+    """What a check can look at: the job, and this host."""
+
+    job: Job
+    settings: Settings
+    env: Mapping[str, str]
+    """As the job's programs get it."""
+    nproc: int
+    """Ranks on this host."""
+    level: Level
+    proc: str = "/proc"
+    sys: str = "/sys"
+    dev: str = "/dev"
+    kept: dict[str, Any] = field(default_factory=dict)
+    """What several checks use, by the name of who has found it out (evidence.py)."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """One row of the registry."""
+
+    name: str
+    """`group.thing`, as users write it: host.shm."""
+    level: Level
+    what: str
+    """What it looks at, for the page."""
+    look: Callable[[Here], Finding]
+    limits: str = ""
+    """When it warns and fails, for the page."""
+    source: str = ""
+    """Where the limits come from."""
+    timeout_s: float = 5.0
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a check has found on one host."""
+
+    name: str
+    status: Status
+    evidence: str
+    remedy: str
+    seconds: float
+
+    def pack(self) -> list[Any]:
+        """As it travels between hosts."""
+        return [self.name, self.status, self.evidence, self.remedy, round(self.seconds, 3)]
+
+    @classmethod
+    def unpack(cls, value: Any) -> Result:
+        """The result in a message. Raises ValueError."""
+        name, status, evidence, remedy, seconds = value
+        if status not in STATUSES:
+            raise ValueError(status)
+        return cls(str(name), status, str(evidence), str(remedy), float(seconds))

@@ -1,0 +1,72 @@
+"""The verdict over all hosts, and the table in the leader's log. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from muster.check.finding import STATUSES, Result
+
+_NAMED = 4
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether the job may begin."""
+
+    host: str = ""
+    """The first host with a FAIL, in the job's order; empty when all may go on."""
+    result: Result | None = None
+    """What has failed there."""
+    others: int = 0
+    """More FAILs, on this host and on others."""
+
+
+def judge(found: Mapping[str, Sequence[Result]]) -> Verdict:
+    """The verdict of all hosts' results, by host in the job's order."""
+    failed = [
+        (host, one) for host, results in found.items() for one in results if one.status == "FAIL"
+    ]
+    if not failed:
+        return Verdict()
+    host, result = failed[0]
+    return Verdict(host, result, len(failed) - 1)
+
+
+def lines(found: Mapping[str, Sequence[Result]], *, whole: bool = False) -> list[str]:
+    """The table: a line for each check that is not a PASS or SKIP everywhere, and one that counts the rest.
+
+    Args:
+        found: each host's results, by host in the job's order.
+        whole: a line for every check.
+    """
+    by_check: dict[str, list[tuple[str, Result]]] = {}
+    for host, results in found.items():
+        for result in results:
+            by_check.setdefault(result.name, []).append((host, result))
+    counted = dict.fromkeys(STATUSES, 0)
+    shown = []
+    for name, told in by_check.items():
+        worst = min((result.status for _, result in told), key=STATUSES.index)
+        counted[worst] += 1
+        if whole or worst not in ("PASS", "SKIP"):
+            shown += _rows(name, worst, told, several=len(found) > 1)
+    total = sum(counted.values())
+    states = ", ".join(f"{count} {status}" for status, count in counted.items() if count)
+    hosts = f" on {len(found)} hosts" if len(found) > 1 else ""
+    return [f"checks: {total}{hosts}: {states}" if total else "checks: none", *shown]
+
+
+def _rows(name: str, worst: str, told: list[tuple[str, Result]], *, several: bool) -> list[str]:
+    """One line for each thing that was seen, with the hosts that have seen it."""
+    alike: dict[str, list[str]] = {}
+    for host, result in told:
+        if result.status == worst:
+            alike.setdefault(result.evidence, []).append(host)
+    rows = []
+    for evidence, hosts in alike.items():
+        named = ", ".join(hosts[:_NAMED]) + (
+            f" and {len(hosts) - _NAMED} more" if len(hosts) > _NAMED else ""
+        )
+        rows.append(f"  {worst:<7} {name:<18} {evidence}" + (f" ({named})" if several else ""))
+    return rows
