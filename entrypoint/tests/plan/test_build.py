@@ -328,7 +328,9 @@ def test_defaults_are_told(plan):
     ids=["unset", "by its old name"],
 )
 def test_an_error_of_nccl_means_the_same_everywhere(plan, launcher, inherited, wanted):
-    """torchrun alone would set it in its ranks, also over the old name: a lost peer would hang the other launchers' ranks."""
+    """The launcher torchrun alone would set it in its ranks, also over the old name: with the others a
+    lost peer would hang the ranks.
+    """
     programs = {"mpirun": "/bin/mpirun", "mpi_major": 4, "horovodrun": "/venv/horovodrun"}
     facts = Facts("/venv/torchrun", SHIM, 7777, **programs)
     made = plan(env={"MUSTER_LAUNCHER": launcher}, facts=facts, inherited=inherited, hosts=TWO)

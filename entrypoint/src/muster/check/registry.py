@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from muster.check import host
+from muster.check import compare, efa, host, interface, software
 from muster.check.finding import Check, Level
 from muster.errors import ContractError
 
-CHECKS: tuple[Check, ...] = (*host.CHECKS,)
+CHECKS: tuple[Check, ...] = (
+    *host.CHECKS,
+    *compare.CHECKS,
+    *interface.CHECKS,
+    *efa.CHECKS,
+    *software.CHECKS,
+)
 """In the order in which they are shown."""
 
 OFF = "off"
