@@ -1,11 +1,15 @@
 import dataclasses
+import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from muster.check import registry
-from muster.check.compare import JUDGES, Hosts, compare
+from muster.check.compare import JUDGES, Hosts, compare, networks
 from muster.check.finding import Result
-from muster.check.told import Told
+from muster.check.reached import latency_lines
+from muster.check.told import Told, understood
 
 GOOD = Told(
     group="workers",
@@ -173,3 +177,46 @@ def test_a_host_that_there_is_not():
     )
     host, found = judged("net.reach", {"algo-1": told, "algo-2": Told()})
     assert (host, found.status) == ("algo-1", "FAIL")
+
+
+ANY = st.none() | st.integers() | st.floats() | st.text(max_size=3)
+PEERS = st.sampled_from(["algo-1", "algo-2", "algo-3", "algo-9"])
+NETWORK = st.fixed_dictionaries(
+    {
+        "interface": ANY,
+        "address": st.sampled_from(["10.0.0.1", "10.0.0.2", ""]) | ANY,
+        "mtu": st.sampled_from([0, 1500, 9001]) | ANY,
+    },
+    optional={
+        "reached": st.dictionaries(PEERS, st.floats() | ANY, max_size=3),
+        "failed": st.dictionaries(PEERS, st.tuples(ANY, st.integers() | ANY, ANY), max_size=3),
+        "callers": st.dictionaries(PEERS, ANY, max_size=3),
+        "trouble": ANY,
+    },
+)
+TOLD = st.fixed_dictionaries(
+    {
+        "group": ANY,
+        "versions": st.dictionaries(st.sampled_from(["torch", "CUDA", "x"]), ANY, max_size=3),
+        "gpus": st.lists(ANY, max_size=3),
+        "efa": st.integers() | ANY,
+        "name": ANY,
+        "network": st.none() | NETWORK,
+    }
+)
+
+
+@given(st.lists(TOLD | ANY, min_size=1, max_size=3), st.lists(st.floats(), max_size=3))
+def test_whatever_hosts_tell(told, clocks):
+    """Each check has one result, of a host of the job, and nothing breaks the first host."""
+    data = json.loads(json.dumps({f"algo-{place + 1}": each for place, each in enumerate(told)}))
+    offsets = {f"algo-{place + 1}": clock for place, clock in enumerate(clocks)}
+    known = understood(data)
+    if not known:
+        return
+    results = compare(Hosts(known, offsets), list(JUDGES))
+    assert [result.name for _, result in results] == list(JUDGES)
+    assert {host for host, _ in results} <= set(known)
+    assert all(result.evidence for _, result in results)
+    assert all(result.remedy for _, result in results if result.status in ("WARN", "FAIL"))
+    latency_lines(networks(known))

@@ -223,6 +223,19 @@ def test_a_host_without_efa(here):
     assert set(looked(here(gpus=0)).values()) == {"SKIP"}
 
 
+def test_a_job_that_requires_efa(here, tmp_path):
+    """It is looked for wherever the job is, and what is there is not said to be missing."""
+    asked = {"env": {"MUSTER_EFA": "require"}, "gpus": 0, "instance": "local"}
+    assert looked(here(**asked)) == {
+        "efa.devices": "FAIL",
+        "efa.plugin": "FAIL",
+        "efa.memory": "SKIP",
+    }
+    (tmp_path / "libnccl-net.so").touch()
+    found = looked(here(**asked, variables={"LD_LIBRARY_PATH": str(tmp_path)}))
+    assert found["efa.plugin"] == "PASS"
+
+
 def test_libfabric_that_fails(here, tmp_path):
     """It offers nothing."""
     device(tmp_path / "sys", "rdmap0s27", "0x1d0f", "0xefa1")

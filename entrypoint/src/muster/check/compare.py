@@ -132,6 +132,7 @@ def _clocks(hosts: Hosts) -> Judged:
     if len(offsets) == 2:  # noqa: PLR2004  (neither is known to be right)
         return first, Finding("WARN", f"{' and '.join(offsets)} differ by {apart:.1f} s", _CLOCKS)
     odd = {host: off - middle for host, off in offsets.items() if abs(off - middle) > CLOCK_S / 2}
+    odd = odd or offsets
     words = [
         f"{host} is {abs(by):.1f} s {'ahead' if by > 0 else 'behind'}" for host, by in odd.items()
     ]

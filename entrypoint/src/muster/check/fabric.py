@@ -91,7 +91,7 @@ def expected_devices(instance_type: str, table: Mapping[str, object]) -> int | N
 
 def _look(here: Here) -> Fabric:
     found = devices(here)
-    mine = here.job.machine.gpus or found
+    mine = here.job.machine.gpus or found or here.settings.efa == "require"
     # Without GPUs nothing here would use it, and most jobs need not wait for the table.
     expected = expected_devices(here.job.instance_type, read_instances()) if mine else None
     if not found:

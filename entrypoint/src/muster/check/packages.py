@@ -15,7 +15,9 @@ from collections.abc import Mapping, Sequence
 
 from muster.check.finding import Here
 
-_DIST_INFO = re.compile(r"(?P<name>[A-Za-z0-9_.]+)-(?P<version>[^-]+)(?:-py[\d.]+)?\.(?:dist-info|egg-info)")
+_DIST_INFO = re.compile(
+    r"(?P<name>[A-Za-z0-9_.]+)-(?P<version>[^-]+)(?:-py[\d.]+)?\.(?:dist-info|egg-info)"
+)
 _WANTED = {
     "torch": "torch",
     "horovod": "horovod",
@@ -62,7 +64,7 @@ def site_folders(python: str) -> tuple[str, ...]:
 def installed(names: Sequence[str]) -> dict[str, str]:
     """Versions by our own name, of a folder's names. Pure."""
     found: dict[str, str] = {}
-    for name in names:
+    for name in sorted(names):
         info = _DIST_INFO.fullmatch(name)
         package = info["name"].lower().replace(".", "_") if info else ""
         ours = _WANTED.get(package)

@@ -33,7 +33,7 @@ class Network:
 
     @classmethod
     def unpack(cls, value: Mapping[str, Any]) -> Network:
-        """Raises ValueError, TypeError, KeyError, AttributeError."""
+        """Raises ValueError, TypeError, KeyError, AttributeError, OverflowError."""
         reached = {str(peer): float(took) for peer, took in value.get("reached", {}).items()}
         failed = {
             str(peer): (str(address), int(port), str(why))
@@ -67,7 +67,7 @@ class Told:
 
     @classmethod
     def unpack(cls, value: Any) -> Told:
-        """What a host has told. Raises ValueError, TypeError, KeyError, AttributeError."""
+        """What a host has told. Raises ValueError, TypeError, KeyError, AttributeError, OverflowError."""
         network = value.get("network")
         return cls(
             str(value["group"]),
@@ -85,7 +85,7 @@ def understood(data: Mapping[str, Any]) -> dict[str, Told]:
     for host, value in data.items():
         try:
             found[host] = Told.unpack(value)
-        except (ValueError, TypeError, KeyError, AttributeError):
+        except (ValueError, TypeError, KeyError, AttributeError, OverflowError):
             continue
     return found
 
