@@ -53,6 +53,18 @@ def test_what_a_host_tells(here):
     }
 
 
+def test_what_the_job_has_installed_counts(make_job, tmp_path):
+    """Versions are told as the ranks will find them, not as the checks found them at first."""
+    site = tmp_path / "lib" / "python3.11" / "site-packages"
+    (site / "torch-2.13.0.dist-info").mkdir(parents=True)
+    (tmp_path / "bin").mkdir()
+    python = str(tmp_path / "bin" / "python3")
+    here = Here(make_job(), read_settings({"MUSTER_PYTHON": python}), {}, 1, "fast")
+    before = tell(here)["versions"]
+    (site / "horovod-0.28.1.dist-info").mkdir()
+    assert tell(here)["versions"] == before | {"horovod": "0.28.1"}
+
+
 def test_a_host_that_has_a_name_for_nccl(make_job):
     """NCCL goes by it, and by nothing else."""
     here = Here(make_job(), read_settings({}), {"NCCL_HOSTID": "algo-1"}, 1, "fast")

@@ -6,7 +6,6 @@ import os
 from collections.abc import Mapping, Sequence
 
 from muster.check import packages
-from muster.check.evidence import once
 from muster.check.fabric import devices
 from muster.check.finding import Check, Finding, Here, by_all, passed, skipped, unknown
 from muster.check.libraries import Loaded, cached_libraries, find_library, loader_cache
@@ -19,13 +18,8 @@ _ONE_NCCL = (
 )
 
 
-def versions(here: Here) -> dict[str, str]:
-    """This host's, found out once."""
-    return once(here, "software.versions", lambda: packages.versions(here))
-
-
 def _versions(here: Here) -> Finding:
-    return judge_versions(versions(here), packages.script_folders(here))
+    return judge_versions(packages.versions(here), packages.script_folders(here))
 
 
 def judge_versions(found: Mapping[str, str], folders: Sequence[str]) -> Finding:

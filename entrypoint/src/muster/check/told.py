@@ -10,7 +10,7 @@ from typing import Any
 
 from muster.check.fabric import devices
 from muster.check.finding import Here
-from muster.check.software import versions
+from muster.check.packages import versions
 
 
 @dataclass(frozen=True)
@@ -94,6 +94,7 @@ def tell(here: Here) -> dict[str, Any]:
     """This host's part, but for the network."""
     return {
         "group": here.job.group,
+        # Anew: what the job brings was installed while the checks ran.
         "versions": versions(here),
         "gpus": gpu_names(here),
         "efa": len(devices(here)),
