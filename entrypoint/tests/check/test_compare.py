@@ -76,6 +76,13 @@ def test_other_versions():
     )
 
 
+def test_drivers_of_other_instances():
+    """A driver is the instance's own: only hosts of one group must have the same."""
+    apart = {"group": "readers", **other(driver="580.1")}
+    assert judged("software.same", job(algo3=apart))[1].status == "PASS"
+    assert judged("software.same", job(algo3=other(driver="580.1")))[1].status == "WARN"
+
+
 def test_two_hosts_are_both_named():
     """Neither is known to be right."""
     host, found = judged("software.same", job(2, algo2=other(torch="2.12.0")))

@@ -19,6 +19,8 @@ from muster.check.told import Network, Told
 Value = TypeVar("Value")
 _GRAVE = ("torch", "NCCL", "plugin")
 """Where these differ, ranks hang or compute different things."""
+_OF_MACHINES = ("driver",)
+"""What is the instance's, not the image's: groups of other instances may have another one."""
 _SAME_SOFTWARE = "All hosts need the same image, and the same packages installed into it."
 _SAME_MACHINES = (
     "Give the host that differs back: an instance has lost devices, or the group has two types."
@@ -59,6 +61,15 @@ def _judged(name: str, hosts: Hosts) -> Judged:
     return JUDGES[name](hosts)
 
 
+def _versions(hosts: Hosts, name: str) -> tuple[str, str]:
+    """The first host with another version, and all in words; both empty where they are the same."""
+    if name in _OF_MACHINES:
+        return _within_groups(hosts, lambda told: told.versions.get(name, "none"), str)
+    return differing(
+        {host: told.versions.get(name, "none") for host, told in hosts.told.items()}, str
+    )
+
+
 def _software(hosts: Hosts) -> Judged:
     first = next(iter(hosts.told))
     names = dict.fromkeys(name for told in hosts.told.values() for name in told.versions)
@@ -66,8 +77,7 @@ def _software(hosts: Hosts) -> Judged:
         return first, skipped("no host knows a version")
     found: dict[str, tuple[str, str]] = {}
     for name in names:
-        versions = {host: told.versions.get(name, "") for host, told in hosts.told.items()}
-        culprit, text = differing(versions, lambda version: version or "none")
+        culprit, text = _versions(hosts, name)
         if culprit:
             found[name] = culprit, text
     if not found:
