@@ -124,13 +124,24 @@ class Cluster:
             words = ["run", "--detach", "--network", self.network, *name, *self._options(host)]
             host.container = docker(*words).stdout.strip()
 
-    def start_on_two_networks(self, other: str = "bridge") -> None:
+    def start_with(self, host: Host, source: Path, target: str) -> None:
+        """Starts one host with a file or folder of this machine copied into its container."""
+        alias = ["--network", self.network, "--network-alias", host.name]
+        host.container = docker("create", *alias, *self._options(host)).stdout.strip()
+        docker("cp", str(source), f"{host.container}:{target}")
+        docker("start", host.container)
+
+    def start_on_two_networks(
+        self, other: str = "bridge", interfaces: Sequence[str] = ("ethwe",)
+    ) -> None:
         """Starts all hosts on another network as well, by default Docker's own, which then has the default route.
 
-        Which of them is eth0 is Docker's choice: the contract names an interface that is not there.
+        Which of them is eth0 is Docker's choice. The contract names an interface that is not there, or the first host's
+        the first of `interfaces`, the second one's the second.
         """
-        for host in self.hosts:
-            host.rewrite("resourceconfig", network_interface_name="ethwe")
+        for place, host in enumerate(self.hosts):
+            named = interfaces[place % len(interfaces)]
+            host.rewrite("resourceconfig", network_interface_name=named)
             words = ["create", "--network", other, *self._options(host)]
             host.container = docker(*words).stdout.strip()
             docker("network", "connect", "--alias", host.name, self.network, host.container)

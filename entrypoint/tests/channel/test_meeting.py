@@ -8,15 +8,16 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from muster.channel.coordinator import Coordinator
 from muster.channel.meeting import JobEnded, Meeting
 from muster.channel.message import pack_cause
-from muster.channel.peer import Peer
+from muster.channel.peer import Alone, Peer
 from muster.channel.wire import Message
 from muster.errors import CodeError, StopRequested
 from muster.model import Outcome
 from muster.signals import Inbox
 
-from .conftest import facts, failure
+from .conftest import LIMITS, facts, failure
 
 BAD = failure("bad label 7", "algo-2", time=100.0)
 
@@ -85,6 +86,15 @@ def test_a_consultation_gives_the_leaders_answer(line, meeting):
     line.say("answered", topic="checks", answer=[1])
     assert meeting.consult("checks", {"a": 1}, judge=lambda _: pytest.fail("judged")) == [1]
     assert line.told == [{"type": "tell", "topic": "checks", "data": {"a": 1}}]
+
+
+def test_clocks_are_known_to_the_leader(meeting):
+    """A host that leads knows by how much each clock is ahead; a member knows nothing of it."""
+    assert meeting.offsets() == {}
+    coordinator = Coordinator(["algo-1", "algo-2"], LIMITS, 0.0)
+    coordinator.join("algo-2", facts("algo-1", "algo-2"), 3.5, 0.0)
+    leading = Meeting(Alone("algo-1", coordinator), Inbox(), several=False, patience=20)
+    assert leading.offsets() == {"algo-1": 0.0, "algo-2": 3.5}
 
 
 WAITS: dict[str, Callable[[Meeting], object]] = {

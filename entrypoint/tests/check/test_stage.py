@@ -19,6 +19,12 @@ class Hosts:
     def __init__(self, host: str, others=None) -> None:
         self.host, self.others = host, others or {}
 
+    def during(self, work):
+        return work()
+
+    def offsets(self):
+        return {self.host: 0.0}
+
     def consult(self, topic, data, judge):
         assert topic == "checks"
         return json.loads(json.dumps(judge({self.host: data, **self.others})))
@@ -64,10 +70,20 @@ def test_a_fail_ends_the_job(results):
 def test_another_hosts_fail_is_the_others_business(results):
     """The channel ends this host; by itself it only goes on to the barrier."""
     bad = ["host.shm", "FAIL", "64 MiB", "more", 0.1]
-    assert named(results(others={"algo-2": [bad]}), "host.shm").status == "PASS"
+    assert named(results(others={"algo-2": {"results": [bad]}}), "host.shm").status == "PASS"
 
 
-@pytest.mark.parametrize("told", [None, 5, [["a"]], [["a", "GOOD", "", "", 0.0]]])
+@pytest.mark.parametrize(
+    "told",
+    [
+        None,
+        5,
+        {"results": [["a"]]},
+        {"results": [["a", "GOOD", "", "", 0.0]]},
+        {"results": [], "facts": 5},
+        {"results": [], "facts": {"group": "a", "versions": 3, "gpus": [], "efa": 0, "name": ""}},
+    ],
+)
 def test_what_another_host_tells_in_vain(results, told):
     """It counts as nothing, and breaks nothing."""
     assert results(others={"algo-2": told})

@@ -13,6 +13,11 @@ from muster.settings import read_settings
 CODE = Code("/opt/ml/code", "train.py", ("/venv/python3", "/opt/ml/code/train.py"))
 SHIM = ("/muster/python", "-I", "-m", "muster.launch.shim", "--")
 TWO = ("algo-1", "algo-2")
+DEFAULTS = {
+    "PYTHONUNBUFFERED": "1",
+    "OMP_NUM_THREADS": "8",
+    "TORCH_NCCL_ASYNC_ERROR_HANDLING": "1",
+}
 
 
 @pytest.fixture
@@ -263,7 +268,7 @@ def test_threads_of_plain(plan):
 
 def test_defaults_on_one_host(plan):
     """One host gets no interface variables, and nothing that tunes NCCL."""
-    assert plan().env == {"PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "8"}
+    assert plan().env == DEFAULTS
 
 
 def test_defaults_on_two_hosts(plan):
@@ -273,7 +278,7 @@ def test_defaults_on_two_hosts(plan):
         "TP_SOCKET_IFNAME": "eth0",
         "NCCL_SOCKET_IFNAME": "eth0",
     }
-    assert plan(hosts=TWO).env == {"PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "8"} | named
+    assert plan(hosts=TWO).env == DEFAULTS | named
     assert not set(plan(hosts=TWO, interface="").env) & set(named)
 
 
@@ -283,6 +288,7 @@ def test_the_users_environment_wins(plan, value: str):
     names = [
         "PYTHONUNBUFFERED",
         "OMP_NUM_THREADS",
+        "TORCH_NCCL_ASYNC_ERROR_HANDLING",
         "GLOO_SOCKET_IFNAME",
         "TP_SOCKET_IFNAME",
         "NCCL_SOCKET_IFNAME",
@@ -311,7 +317,24 @@ def test_ranks_are_counted_over_uneven_hosts(plan):
 
 def test_defaults_are_told(plan):
     """What was set for the user is in the notes, with its value."""
-    assert "set because unset: PYTHONUNBUFFERED=1 OMP_NUM_THREADS=8" in plan().notes
+    values = "PYTHONUNBUFFERED=1 OMP_NUM_THREADS=8 TORCH_NCCL_ASYNC_ERROR_HANDLING=1"
+    assert f"set because unset: {values}" in plan().notes
+
+
+@pytest.mark.parametrize("launcher", ["torchrun", "mpirun", "horovodrun", "cluster", "plain"])
+@pytest.mark.parametrize(
+    ("inherited", "wanted"),
+    [({}, "1"), ({"NCCL_ASYNC_ERROR_HANDLING": "3"}, "3")],
+    ids=["unset", "by its old name"],
+)
+def test_an_error_of_nccl_means_the_same_everywhere(plan, launcher, inherited, wanted):
+    """The launcher torchrun alone would set it in its ranks, also over the old name: with the others a
+    lost peer would hang the ranks.
+    """
+    programs = {"mpirun": "/bin/mpirun", "mpi_major": 4, "horovodrun": "/venv/horovodrun"}
+    facts = Facts("/venv/torchrun", SHIM, 7777, **programs)
+    made = plan(env={"MUSTER_LAUNCHER": launcher}, facts=facts, inherited=inherited, hosts=TWO)
+    assert made.env["TORCH_NCCL_ASYNC_ERROR_HANDLING"] == wanted
 
 
 def test_variables_of_the_ranks(plan):

@@ -130,6 +130,10 @@ class Meeting:
             self.peer.tell({"type": "answer", "topic": topic, "answer": judge(told["data"])})
         return self._wait_for("answered")["answer"]
 
+    def offsets(self) -> dict[str, float]:
+        """Seconds that each host's clock is ahead of the leader's, as it joined; on other hosts empty."""
+        return self.peer.offsets()
+
     def barrier(self, launcher: str) -> None:
         """This host is ready for the ranks: waits for all others.
 

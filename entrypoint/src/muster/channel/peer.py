@@ -42,6 +42,10 @@ class Peer:
         """Whether this host has the coordinator."""
         return False
 
+    def offsets(self) -> dict[str, float]:
+        """Seconds that each host's clock is ahead of this one's; known to the leader alone."""
+        return {}
+
     def join(self, facts: HostFacts | None) -> None:
         """Reports for the roll call. Once.
 
@@ -96,6 +100,9 @@ class Alone(Peer):
     @property
     def leads(self) -> bool:
         return True
+
+    def offsets(self) -> dict[str, float]:
+        return {host.name: host.offset for host in self.coordinator.roster}
 
     def join(self, facts: HostFacts | None) -> None:
         self.coordinator.join(self.host, facts, 0.0, time.monotonic())

@@ -6,6 +6,10 @@ running.py   this host's, all at once, each with its time
 table.py     the verdict over all hosts, and the leader's table
 stage.py     the stage: begun early, concluded by all hosts together
 host.py      shared memory and the like
+interface.py exchange.py probing.py reached.py   the network: every host calls every other one
+told.py compare.py alike.py                      what a comparison of hosts shows
+efa.py fabric.py nccl_log.py                     EFA, and which network NCCL has picked
+software.py packages.py libraries.py variables.py   versions, one NCCL, variables that do harm
 device.py checkpoints.py  what ends a job before anything else is done
 """
 

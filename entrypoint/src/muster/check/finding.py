@@ -59,6 +59,11 @@ class Here:
     """What several checks use, by the name of who has found it out (evidence.py)."""
 
 
+def by_all(_here: Here) -> Finding:
+    """The look of a check that one host alone can't make."""
+    return skipped("it compares hosts")
+
+
 @dataclass(frozen=True)
 class Check:
     """One row of the registry."""
@@ -74,6 +79,8 @@ class Check:
     source: str = ""
     """Where the limits come from."""
     timeout_s: float = 5.0
+    together: bool = False
+    """Whether the first host finds it out, from what all hosts have told (compare.py)."""
 
 
 @dataclass(frozen=True)

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from muster.check import gpu, host
+from muster.check import compare, efa, gpu, host, interface, software
 from muster.check.finding import Check, Level
 from muster.errors import ContractError
 
-CHECKS: tuple[Check, ...] = (*host.CHECKS, *gpu.CHECKS)
+CHECKS: tuple[Check, ...] = (
+    *host.CHECKS,
+    *gpu.CHECKS,
+    *compare.CHECKS,
+    *interface.CHECKS,
+    *efa.CHECKS,
+    *software.CHECKS,
+)
 """In the order in which they are shown."""
 
 OFF = "off"

@@ -23,6 +23,10 @@ class Running:
     """
 
     def __init__(self, checks: Sequence[Check], here: Here, severities: Mapping[str, str]) -> None:
+        self.here = here
+        self.together = tuple(check.name for check in checks if check.together)
+        """What is not found out here alone."""
+        checks = [check for check in checks if not check.together]
         self._severities = severities
         self._found: dict[str, tuple[Finding, float]] = {}
         self._done = threading.Condition()
@@ -54,11 +58,17 @@ class Running:
                     break
             late = unknown(f"it has not answered within {check.timeout_s:g} s"), check.timeout_s
             finding, seconds = self._found.get(check.name, late)
-        wanted = self._severities.get(check.name)
-        if wanted and finding.status in ("WARN", "FAIL"):
-            finding = dataclasses.replace(finding, status="FAIL" if wanted == "fail" else "WARN")
         evidence, remedy = finding.evidence[:_EVIDENCE_LIMIT], finding.remedy[:_REMEDY_LIMIT]
-        return Result(check.name, finding.status, evidence, remedy, seconds)
+        found = Result(check.name, finding.status, evidence, remedy, seconds)
+        return weighed(found, self._severities)
+
+
+def weighed(result: Result, severities: Mapping[str, str]) -> Result:
+    """A result with the severity that the user gives it. Pure."""
+    wanted = severities.get(result.name)
+    if not wanted or result.status not in ("WARN", "FAIL"):
+        return result
+    return dataclasses.replace(result, status="FAIL" if wanted == "fail" else "WARN")
 
 
 def _look(check: Check, here: Here) -> Finding:

@@ -6,69 +6,82 @@ Effects: those of the checks; the leader logs a table.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Mapping
+from typing import Any
 
-from muster.check import table
-from muster.check.finding import Here, Result
+from muster.check import compare, table
+from muster.check.exchange import CHECK, Consulting, calling
+from muster.check.finding import Here, Level, Result
+from muster.check.reached import latency_lines
 from muster.check.registry import chosen
-from muster.check.running import Running
+from muster.check.running import Running, weighed
+from muster.check.told import tell, understood
 from muster.errors import CheckError
 from muster.log import say
 from muster.model import Job
 from muster.settings import Settings
 
 
-class Consulting(Protocol):
-    """What asks all hosts: Meeting.consult."""
-
-    def consult(self, topic: str, data: Any, judge: Any) -> Any:
-        """The leader's answer to what all hosts tell."""
-
-
-def begin(job: Job, settings: Settings, env: Mapping[str, str], nproc: int) -> Running | None:
-    """Starts this host's checks; None where they are switched off.
+def begin(job: Job, settings: Settings, env: Mapping[str, str], nproc: int) -> Running:
+    """Starts this host's checks; none where they are switched off.
 
     Raises:
         ContractError: MUSTER_CHECKS names a check that there is not.
     """
-    checks = chosen("full" if settings.check == "full" else "fast", settings.severities)
-    if settings.check == "off":
-        return None
-    here = Here(job, settings, env, nproc, "full" if settings.check == "full" else "fast")
-    return Running(checks, here, settings.severities)
+    level: Level = "full" if settings.check == "full" else "fast"
+    checks = chosen(level, settings.severities)
+    here = Here(job, settings, env, nproc, level)
+    return Running(() if settings.check == "off" else checks, here, settings.severities)
 
 
-def conclude(running: Running | None, meeting: Consulting, host: str) -> tuple[Result, ...]:
+def conclude(running: Running, meeting: Consulting, host: str) -> tuple[Result, ...]:
     """This host's results, once no host has a FAIL.
 
     Raises:
         CheckError: this host has the first FAIL of all. The others end with it by the channel.
     """
+    results = meeting.during(running.results)
     # Hosts whose settings differ must not wait for each other: those that look at nothing say so.
-    results = running.results() if running else ()
-    told = [result.pack() for result in results]
-    answer = meeting.consult("checks", told, _answer)
+    with calling(running.here, meeting, wanted=CHECK in running.together) as network:
+        facts = tell(running.here) | {"network": network} if running.together else None
+        told = {"results": [result.pack() for result in results], "facts": facts}
+        answer = meeting.consult("checks", told, lambda data: _answer(data, running, meeting))
     verdict = table.Verdict(**{**answer, "result": _result(answer["result"])})
     if verdict.host == host and verdict.result:
         raise _failure(verdict, host)
     return results
 
 
-def _answer(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The leader's: logs the table, and judges. What can't be understood counts as not told."""
-    found: dict[str, Sequence[Result]] = {}
-    for name, told in data.items():
-        try:
-            found[name] = tuple(Result.unpack(one) for one in told)
-        except (ValueError, TypeError):
-            found[name] = ()
+def _answer(data: Mapping[str, Any], running: Running, meeting: Consulting) -> dict[str, Any]:
+    """The leader's: compares, logs the table, and judges. What can't be understood counts as not told."""
+    found = {name: _results(told) for name, told in data.items()}
+    facts = {
+        name: told["facts"]
+        for name, told in data.items()
+        if isinstance(told, dict) and "facts" in told
+    }
+    hosts = compare.Hosts(understood(facts), meeting.offsets())
+    if hosts.told:
+        for host, result in compare.compare(hosts, running.together):
+            found[host].append(weighed(result, running.here.settings.severities))
     if any(found.values()):
-        say("\n".join(table.lines(found)))
+        say("\n".join([*table.lines(found), *_latencies(hosts, running)]))
     verdict = table.judge(found)
     return dataclasses.asdict(verdict) | {
         "result": verdict.result.pack() if verdict.result else None
     }
+
+
+def _results(told: Any) -> list[Result]:
+    try:
+        return [Result.unpack(one) for one in told["results"]]
+    except (ValueError, TypeError, KeyError):
+        return []
+
+
+def _latencies(hosts: compare.Hosts, running: Running) -> list[str]:
+    full = running.here.level == "full"
+    return latency_lines(compare.networks(hosts.told)) if full else []
 
 
 def _result(packed: Any) -> Result | None:

@@ -24,6 +24,10 @@ _OF_A_RANK = (
 )
 """What mpirun and horovodrun set for a rank beside them."""
 
+_ON_NCCL_ERRORS = "TORCH_NCCL_ASYNC_ERROR_HANDLING"
+_ON_NCCL_ERRORS_OLD = "NCCL_ASYNC_ERROR_HANDLING"
+"""Its older name, which a job may still set."""
+
 
 def handed_on(env: Mapping[str, str]) -> dict[str, str]:
     """The container's environment as the job's programs get it.
@@ -48,6 +52,8 @@ def launcher_env(job: Job, topology: Topology, inherited: Mapping[str, str]) -> 
         "PYTHONUNBUFFERED": "1",
         # torchrun would set 1, which is slow on a host with few ranks and many cores.
         "OMP_NUM_THREADS": str(threads),
+        # torchrun sets it in its ranks, other launchers don't: a lost peer would end the one's and hang the others'.
+        _ON_NCCL_ERRORS: inherited.get(_ON_NCCL_ERRORS_OLD) or "1",
     }
     if len(job.hosts) > 1 and job.interface:
         # Left alone, Gloo publishes what the hostname resolves to, often 127.0.1.1.

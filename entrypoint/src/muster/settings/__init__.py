@@ -90,6 +90,7 @@ class Settings:
     exec_only: bool
     check: str
     severities: Mapping[str, str]
+    efa: str
 
 
 def read_settings(env: Mapping[str, str]) -> Settings:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from muster.variables import Setting, one_of, severities
 
 LEVELS = ("off", "fast", "full")
+EFA = ("auto", "require", "off")
 
 CHECK: dict[str, Setting] = {
     "check": Setting(
@@ -20,5 +21,12 @@ CHECK: dict[str, Setting] = {
         {},
         "CHECK=off, CHECK=warn or CHECK=fail, with commas",
         "What single checks may do: host.shm=off,gpu.clocks=fail.",
+    ),
+    "efa": Setting(
+        "MUSTER_EFA",
+        one_of(EFA),
+        "auto",
+        "one of " + ", ".join(EFA),
+        "What the checks want of EFA: auto, all devices of an instance that has them; require, EFA or no job; off, nothing.",
     ),
 }
