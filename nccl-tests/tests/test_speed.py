@@ -1,3 +1,4 @@
+import os
 import statistics
 from pathlib import Path
 
@@ -24,6 +25,9 @@ def difference(size: int, perf) -> float:
     return statistics.median(ours) / statistics.median(direct) - 1
 
 
+@pytest.mark.skipif(
+    os.environ.get("MUSTER_TEST_FULL") != "1", reason="minutes: with make test-full"
+)
 @pytest.mark.xdist_group("speed")
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("size", [2**20, 2**24], ids=["1M", "16M"])
