@@ -7,7 +7,7 @@ where there are two.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from muster.check.alike import differing, named
@@ -101,16 +101,23 @@ def _within_groups(
 
 def _gpus(hosts: Hosts) -> Judged:
     first = next(iter(hosts.told))
-    host, text = _within_groups(hosts, lambda told: len(told.gpus), lambda count: f"{count} GPUs")
+    counted = {host: told for host, told in hosts.told.items() if told.gpus is not None}
+    silent = [host for host in hosts.told if host not in counted]
+    hosts = replace(hosts, told=counted)
+    host, text = _within_groups(
+        hosts, lambda told: len(told.gpus or ()), lambda count: f"{count} GPUs"
+    )
     if host:
         return host, Finding("FAIL", text, _SAME_MACHINES)
-    host, text = _within_groups(hosts, lambda told: tuple(sorted(told.gpus)), _kinds)
+    host, text = _within_groups(hosts, lambda told: tuple(sorted(told.gpus or ())), _kinds)
     if host:
         return host, Finding("WARN", text, _SAME_MACHINES)
-    counts = sorted({len(told.gpus) for told in hosts.told.values()})
+    if silent:
+        return silent[0], unknown(f"the driver of {', '.join(silent)} has told of no GPU")
+    counts = sorted({len(told.gpus or ()) for told in hosts.told.values()})
     if counts == [0]:
         return first, skipped("no host has GPUs")
-    kinds = sorted({kind for told in hosts.told.values() for kind in told.gpus if kind})
+    kinds = sorted({kind for told in hosts.told.values() for kind in told.gpus or () if kind})
     return first, passed(
         f"{' or '.join(map(str, counts))} GPUs a host: {', '.join(kinds) or 'kind unknown'}"
     )

@@ -38,6 +38,8 @@ def judge_versions(found: Mapping[str, str], folders: Sequence[str]) -> Finding:
 
 
 def _one_nccl(here: Here) -> Finding:
+    if packages.versions(here).get("torch", "").endswith("+cpu"):
+        return skipped("torch is a build without CUDA")
     own = packages.nccl_files(here)
     if not own and not here.job.machine.gpus:
         return skipped("no NCCL beside the script's packages, and no GPU")

@@ -66,7 +66,7 @@ def _answer(data: Mapping[str, Any], running: Running, meeting: Consulting) -> d
             found[host].append(weighed(result, running.here.settings.severities))
     if any(found.values()):
         say("\n".join([*table.lines(found), *_latencies(hosts, running)]))
-    verdict = table.judge(found)
+    verdict = table.judge(found, running.together)
     return dataclasses.asdict(verdict) | {
         "result": verdict.result.pack() if verdict.result else None
     }

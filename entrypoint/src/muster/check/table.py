@@ -22,11 +22,17 @@ class Verdict:
     """More FAILs, on this host and on others."""
 
 
-def judge(found: Mapping[str, Sequence[Result]]) -> Verdict:
-    """The verdict of all hosts' results, by host in the job's order."""
+def judge(found: Mapping[str, Sequence[Result]], by_all: Sequence[str] = ()) -> Verdict:
+    """The verdict of all hosts' results, by host in the job's order.
+
+    Args:
+        found: the results.
+        by_all: the checks that compare hosts: what a host has found on itself says more than that it differs.
+    """
     failed = [
         (host, one) for host, results in found.items() for one in results if one.status == "FAIL"
     ]
+    failed.sort(key=lambda item: item[1].name in by_all)
     if not failed:
         return Verdict()
     host, result = failed[0]

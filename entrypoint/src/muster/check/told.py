@@ -58,8 +58,8 @@ class Told:
 
     group: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
-    gpus: tuple[str, ...] = ()
-    """What each is, as the driver calls it; nameless where it doesn't tell."""
+    gpus: tuple[str, ...] | None = ()
+    """What each is, as the driver calls it; nameless where it doesn't tell. None where nobody could count them."""
     efa: int = 0
     name: str = ""
     """What NCCL knows a host by: its name and its boot, or NCCL_HOSTID."""
@@ -72,7 +72,7 @@ class Told:
         return cls(
             str(value["group"]),
             {str(name): str(version) for name, version in value["versions"].items()},
-            tuple(map(str, value["gpus"])),
+            None if value["gpus"] is None else tuple(map(str, value["gpus"])),
             int(value["efa"]),
             str(value["name"]),
             Network.unpack(network) if network else None,
@@ -102,8 +102,13 @@ def tell(here: Here) -> dict[str, Any]:
     }
 
 
-def gpu_names(here: Here) -> list[str]:
-    """One a GPU of this container, by the driver's own files; NVML is the GPU checks' business."""
+def gpu_names(here: Here) -> list[str] | None:
+    """One a GPU of this container, by the driver's own files; NVML is the GPU checks' business.
+
+    None where a driver is here and has told of no GPU: it may not answer.
+    """
+    if not here.job.machine.gpus and os.path.exists(f"{here.dev}/nvidiactl"):
+        return None
     folder = f"{here.proc}/driver/nvidia/gpus"
     try:
         files = sorted(os.listdir(folder))
