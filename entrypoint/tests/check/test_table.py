@@ -51,3 +51,27 @@ def test_only_the_worst_of_a_check_is_shown():
         "  FAIL    a.b                bad (algo-2)",
     ]
     assert lines(found, whole=True)[-1] == "  PASS    c.d                good (algo-1)"
+
+
+def test_checks_that_say_the_same_share_a_line():
+    """A driver that does not answer is one thing to read, not twenty; the whole table has a line for each."""
+    silent = [
+        Result(f"gpu.{name}", "UNKNOWN", "no answer", "", 1.0) for name in ("nvml", "ecc", "pcie")
+    ]
+    well = [Result(f"gpu.{name}", "PASS", "fine", "", 1.0) for name in ("nvml", "ecc", "pcie")]
+    shown = lines({"algo-1": well, "algo-2": silent})
+    assert shown == [
+        "checks: 3 on 2 hosts: 3 UNKNOWN",
+        "  UNKNOWN gpu.nvml, 2 more   no answer (algo-2)",
+    ]
+    assert len(lines({"algo-2": silent}, whole=True)) == 4
+
+
+def test_a_hosts_own_finding_comes_before_a_comparison():
+    """That two hosts differ is said of one of them: which one is broken, its own check knows."""
+    found = {
+        "algo-1": [result("gpu.same", "FAIL")],
+        "algo-2": [result("gpu.count", "FAIL", "3 GPUs")],
+    }
+    assert judge(found, ("gpu.same",)).host == "algo-2"
+    assert judge(found).host == "algo-1"

@@ -51,28 +51,35 @@ def lines(found: Mapping[str, Sequence[Result]], *, whole: bool = False) -> list
         for result in results:
             by_check.setdefault(result.name, []).append((host, result))
     counted = dict.fromkeys(STATUSES, 0)
-    shown = []
+    shown: dict[tuple[str, str, str], list[str]] = {}
     for name, told in by_check.items():
         worst = min((result.status for _, result in told), key=STATUSES.index)
         counted[worst] += 1
         if whole or worst not in ("PASS", "SKIP"):
-            shown += _rows(name, worst, told, several=len(found) > 1)
+            for text in _texts(worst, told, several=len(found) > 1):
+                shown.setdefault((worst, text, name if whole else ""), []).append(name)
     total = sum(counted.values())
     states = ", ".join(f"{count} {status}" for status, count in counted.items() if count)
     hosts = f" on {len(found)} hosts" if len(found) > 1 else ""
-    return [f"checks: {total}{hosts}: {states}" if total else "checks: none", *shown]
+    rows = [f"  {worst:<7} {_named(names):<18} {text}" for (worst, text, _), names in shown.items()]
+    return [f"checks: {total}{hosts}: {states}" if total else "checks: none", *rows]
 
 
-def _rows(name: str, worst: str, told: list[tuple[str, Result]], *, several: bool) -> list[str]:
-    """One line for each thing that was seen, with the hosts that have seen it."""
+def _named(names: list[str]) -> str:
+    """Checks that say the same: one driver that doesn't answer is one line."""
+    return names[0] if len(names) == 1 else f"{names[0]}, {len(names) - 1} more"
+
+
+def _texts(worst: str, told: list[tuple[str, Result]], *, several: bool) -> list[str]:
+    """Each thing that was seen, with the hosts that have seen it."""
     alike: dict[str, list[str]] = {}
     for host, result in told:
         if result.status == worst:
             alike.setdefault(result.evidence, []).append(host)
-    rows = []
+    texts = []
     for evidence, hosts in alike.items():
         named = ", ".join(hosts[:_NAMED]) + (
             f" and {len(hosts) - _NAMED} more" if len(hosts) > _NAMED else ""
         )
-        rows.append(f"  {worst:<7} {name:<18} {evidence}" + (f" ({named})" if several else ""))
-    return rows
+        texts.append(evidence + (f" ({named})" if several else ""))
+    return texts
