@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -41,6 +41,20 @@ def unknown(why: str) -> Finding:
     return Finding("UNKNOWN", why)
 
 
+def combined(parts: Sequence[Finding]) -> Finding:
+    """One finding of several looks, at folders or hosts: the worst of them, and what it was seen on.
+
+    What could not be looked at is no PASS of the whole, and hides no WARN.
+    """
+    for status in ("FAIL", "WARN", "UNKNOWN", "PASS"):
+        worst = [part for part in parts if part.status == status]
+        if worst:
+            remedies = dict.fromkeys(part.remedy for part in worst if part.remedy)
+            evidence = "; ".join(part.evidence for part in worst)
+            return Finding(worst[0].status, evidence, " ".join(remedies))
+    return parts[0] if parts else skipped("there is nothing to look at")
+
+
 @dataclass(frozen=True)
 class Here:
     """What a check can look at: the job, and this host."""
@@ -74,6 +88,8 @@ class Check:
     source: str = ""
     """Where the limits come from."""
     timeout_s: float = 5.0
+    remedy: str = ""
+    """What to do about a WARN or FAIL, for the page."""
 
 
 @dataclass(frozen=True)
