@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from muster.check import host
+from muster.check import host, storage
 from muster.check.finding import Check, Level
 from muster.errors import ContractError
 
-CHECKS: tuple[Check, ...] = (*host.CHECKS,)
+CHECKS: tuple[Check, ...] = (*host.CHECKS, *storage.CHECKS)
 """In the order in which they are shown."""
 
 OFF = "off"
