@@ -33,12 +33,15 @@ def judge(found: Mapping[str, Sequence[Result]]) -> Verdict:
     return Verdict(host, result, len(failed) - 1)
 
 
-def lines(found: Mapping[str, Sequence[Result]], *, whole: bool = False) -> list[str]:
+def lines(
+    found: Mapping[str, Sequence[Result]], *, whole: bool = False, timed: bool = False
+) -> list[str]:
     """The table: a line for each check that is not a PASS or SKIP everywhere, and one that counts the rest.
 
     Args:
         found: each host's results, by host in the job's order.
         whole: a line for every check.
+        timed: with the seconds that each took, on the slowest of the hosts that a line speaks of.
     """
     by_check: dict[str, list[tuple[str, Result]]] = {}
     for host, results in found.items():
@@ -50,23 +53,30 @@ def lines(found: Mapping[str, Sequence[Result]], *, whole: bool = False) -> list
         worst = min((result.status for _, result in told), key=STATUSES.index)
         counted[worst] += 1
         if whole or worst not in ("PASS", "SKIP"):
-            shown += _rows(name, worst, told, several=len(found) > 1)
+            shown += _rows(name, worst, told, several=len(found) > 1, timed=timed)
     total = sum(counted.values())
     states = ", ".join(f"{count} {status}" for status, count in counted.items() if count)
     hosts = f" on {len(found)} hosts" if len(found) > 1 else ""
     return [f"checks: {total}{hosts}: {states}" if total else "checks: none", *shown]
 
 
-def _rows(name: str, worst: str, told: list[tuple[str, Result]], *, several: bool) -> list[str]:
-    """One line for each thing that was seen, with the hosts that have seen it."""
-    alike: dict[str, list[str]] = {}
+def _rows(
+    name: str, worst: str, told: list[tuple[str, Result]], *, several: bool, timed: bool
+) -> list[str]:
+    """One line for each thing that was seen, with the hosts that have seen it; and what to do, once."""
+    alike: dict[str, list[tuple[str, Result]]] = {}
     for host, result in told:
         if result.status == worst:
-            alike.setdefault(result.evidence, []).append(host)
+            alike.setdefault(result.evidence, []).append((host, result))
     rows = []
-    for evidence, hosts in alike.items():
+    for evidence, seen in alike.items():
+        hosts = [host for host, _ in seen]
         named = ", ".join(hosts[:_NAMED]) + (
             f" and {len(hosts) - _NAMED} more" if len(hosts) > _NAMED else ""
         )
-        rows.append(f"  {worst:<7} {name:<18} {evidence}" + (f" ({named})" if several else ""))
-    return rows
+        took = f"{max(result.seconds for _, result in seen):>6.2f} s  " if timed else ""
+        rows.append(
+            f"  {worst:<7} {name:<18} {took}{evidence}" + (f" ({named})" if several else "")
+        )
+    remedies = [result.remedy for _, result in told if result.status == worst and result.remedy]
+    return rows + [f"{'':<29}{line}" for line in dict.fromkeys(remedies)]
