@@ -6,7 +6,7 @@ import os
 import resource
 from dataclasses import dataclass
 
-from muster.check.figures import memory
+from muster.check.figures import counted, memory
 from muster.check.finding import Check, Finding, Here, passed
 
 FILES_AT_LEAST, FILES_A_RANK = 512, 2
@@ -41,7 +41,7 @@ def _has_fabric(sys: str) -> bool:
 def judge_limits(limits: Limits, world: int, *, fabric: bool) -> Finding:
     """Whether sockets to all ranks, and a fabric's buffers, are allowed."""
     need = FILES_AT_LEAST + FILES_A_RANK * world
-    evidence = f"{_told(limits.files)} open files for a job of {world} ranks"
+    evidence = f"{_told(limits.files)} open files for a job of {counted(world, 'rank')}"
     options = []
     if 0 <= limits.files < need:
         options.append(f"--ulimit nofile={max(65536, need)}")

@@ -54,7 +54,7 @@ def take(folder: str, limits: Limits) -> Sample:
     """The sample of a folder. Raises OSError: of a file that can't be read."""
     files, whole = _list(folder, limits)
     sizes = [size for _, size in files]
-    parts = _spread(_parts(files), limits.bytes)
+    parts = _spread(files, limits.bytes)
     if not parts:
         return Sample(len(files), sum(sizes), whole)
     reading = _Reading(parts, limits)
@@ -89,20 +89,19 @@ def _walk(folder: str) -> Iterator[os.DirEntry[str]]:
                     yield entry
 
 
-def _parts(files: list[tuple[str, int]]) -> list[tuple[str, int, int]]:
-    """All files as parts of at most PART bytes: path, offset, length. Pure."""
-    return [
-        (path, offset, min(PART, size - offset))
-        for path, size in files
-        for offset in range(0, size, PART)
-    ]
-
-
-def _spread(parts: list[tuple[str, int, int]], most: int) -> list[tuple[str, int, int]]:
-    """Parts from all over, with no more than `most` bytes together, or one. Pure."""
-    total = sum(length for _, _, length in parts)
-    step = max(1, -(-total // most))
-    return parts[::step]
+def _spread(files: list[tuple[str, int]], most: int) -> list[tuple[str, int, int]]:
+    """Parts from all over the files, of about `most` bytes together: path, offset, length. Pure."""
+    step = max(1, -(-sum(size for _, size in files) // most))
+    parts = []
+    first = wanted = 0
+    for path, size in files:
+        behind = first - (-size // PART)
+        for number in range(wanted, behind, step):
+            offset = (number - first) * PART
+            parts.append((path, offset, min(PART, size - offset)))
+            wanted = number + step
+        first = behind
+    return parts
 
 
 class _Reading:

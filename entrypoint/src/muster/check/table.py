@@ -78,5 +78,6 @@ def _rows(
         rows.append(
             f"  {worst:<7} {name:<18} {took}{evidence}" + (f" ({named})" if several else "")
         )
-    remedies = [result.remedy for _, result in told if result.status == worst and result.remedy]
-    return rows + [f"{'':<29}{line}" for line in dict.fromkeys(remedies)]
+    wrong = worst in ("WARN", "FAIL")
+    remedies = [result.remedy for _, result in told if wrong and result.status == worst]
+    return rows + [f"{'':<29}{line}" for line in dict.fromkeys(filter(None, remedies))]
