@@ -132,7 +132,7 @@ def test_checkpoints_are_not_written_twice(look, job, env, monkeypatch):
     written = []
     monkeypatch.setattr(folders, "write", lambda path: written.append(os.path.dirname(path)))
     assert look("host.writable", job, env=env).status == "PASS"
-    assert written == [job.paths.model, job.paths.output_data, env["TMPDIR"]]
+    assert sorted(written) == sorted([job.paths.model, job.paths.output_data, env["TMPDIR"]])
     monkeypatch.setattr(os, "statvfs", lambda _: WELL)
     assert job.checkpoints in look("host.disk", job, env=env).evidence
 
@@ -159,6 +159,18 @@ def test_a_folder_that_is_not_there_yet(look, make_job, env, tmp_path, monkeypat
     assert look("host.disk", job, env=env).status == "PASS"
     assert set(looked) == {str(tmp_path), env["TMPDIR"]}
     assert not (tmp_path / "none").exists()
+
+
+def test_a_file_in_the_folders_place(look, job, env):
+    """It is there and no folder: what the script writes would be lost."""
+    os.rmdir(job.paths.model)
+    with open(job.paths.model, "x", encoding="utf-8"):
+        pass
+    found = look("host.writable", job, env=env)
+    assert (found.status, found.evidence) == (
+        "FAIL",
+        f"{job.paths.model} can't be written: it is no folder",
+    )
 
 
 def test_a_file_server_that_is_gone(look, job, env, monkeypatch):

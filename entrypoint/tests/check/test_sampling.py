@@ -85,7 +85,7 @@ def test_a_long_list_is_cut(fill):
     assert (sample.files, sample.whole) == (2, False)
 
 
-def test_fifos_and_links_are_left_alone(fill, tmp_path, monkeypatch):
+def test_fifos_and_links_are_left_alone(fill, monkeypatch):
     """Who opens a FIFO takes data from whoever should have it: none is opened or looked at."""
     folder = fill(a=10)
     os.mkfifo(f"{folder}/fifo")
@@ -95,7 +95,7 @@ def test_fifos_and_links_are_left_alone(fill, tmp_path, monkeypatch):
     assert (sample.files, sample.read) == (1, 10)
 
 
-def test_an_empty_channel(fill, tmp_path):
+def test_an_empty_channel(tmp_path):
     """It gives nothing, and that is no error."""
     (tmp_path / "data").mkdir()
     assert take(str(tmp_path / "data"), WIDE) == Sample(0, 0, whole=True)

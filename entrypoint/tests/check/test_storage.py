@@ -83,7 +83,7 @@ def test_it_is_no_part_of_the_fast_level():
     assert "storage.channels" not in [check.name for check in chosen("fast", {})]
 
 
-def test_its_own_time_is_in_the_checks(monkeypatch):
+def test_its_own_time_is_in_the_checks():
     """The last channel that is begun still has its time before the check's is over."""
     (check,) = [one for one in CHECKS if one.name == "storage.channels"]
     longest = storage.FULL.list_seconds + storage.FULL.seconds + storage._GRACE_S

@@ -33,7 +33,8 @@ def look_at_checkpoints(job: Job) -> tuple[str, ...]:
         # Full is told as full, though the probe may still fit into what root has in reserve.
         free = _free(folder)
         if free != 0:
-            write(os.path.join(folder, f".muster-{file_part(job.current_host)}-{os.getpid()}"))
+            name = f".muster-{file_part(job.current_host)}-{os.getpid()}"
+            write(os.path.join(folder, name), sync=True)
     except OSError as error:
         if error.errno in _FULL:
             raise _full(job) from error

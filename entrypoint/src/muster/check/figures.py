@@ -38,9 +38,9 @@ def counted(number: int, thing: str) -> str:
 
 
 def read_size(text: str) -> int:
-    """Bytes: 100GB, 1.5 TB, 800 GiB. Raises ValueError."""
+    """Bytes: 100GB, 1.5 TB, 800 GiB. Raises ValueError; also for 0."""
     match = _SIZE.fullmatch(text.strip())
-    if not match:
+    if not match or not float(match[1]):
         raise ValueError(text)
     number, prefix, binary = match.groups()
     power = _UNITS[prefix.upper()] if prefix else 0

@@ -68,13 +68,19 @@ def temporary(here: Here) -> str:
     return here.env.get("TMPDIR") or "/tmp"
 
 
-def write(path: str) -> None:
-    """Writes a small file and removes it. Raises OSError."""
+def write(path: str, *, sync: bool = False) -> None:
+    """Writes a small file and removes it. Raises OSError.
+
+    Args:
+        path: its name.
+        sync: whether to wait for the disk, which others may keep busy for seconds.
+    """
     try:
         with open(path, "xb") as file:
             file.write(_PROBE)
-            file.flush()
-            os.fsync(file.fileno())
+            if sync:
+                file.flush()
+                os.fsync(file.fileno())
     finally:
         with contextlib.suppress(OSError):
             os.remove(path)
@@ -101,6 +107,8 @@ def _look(path: str) -> Room:
 
 
 def _try(path: str, name: str) -> Tried:
+    if os.path.lexists(path) and not os.path.isdir(path):
+        return Tried(path, error="it is no folder")
     if not os.path.isdir(path):
         # By hand, before a job has made it: nothing is made for a look.
         writable = os.access(_existing(path), os.W_OK | os.X_OK)
