@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import socket
 import time
 from collections.abc import Iterable, Mapping
@@ -100,7 +99,7 @@ def _some(hosts: list[str]) -> str:
 
 
 def _loops(address: str) -> bool:
-    return ipaddress.ip_address(address.partition("%")[0]).is_loopback
+    return address.startswith("127.") or address == "::1"
 
 
 CHECKS = (
@@ -111,7 +110,7 @@ CHECKS = (
         _names,
         limits="FAIL where the first host's name has no address; WARN for another's, and for one "
         "that leads to the loopback",
-        source="torch's store and mpirun look names up once, and give up",
+        source="all ranks meet at the first host's name (MASTER_ADDR); launchers may call the others by theirs",
         remedy="`MUSTER_ADDRESSES`, or names that resolve",
     ),
 )

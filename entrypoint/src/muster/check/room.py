@@ -124,7 +124,7 @@ CHECKS = (
         "that for checkpoints has been tried before (docs/checkpoints.md)",
         _writable,
         limits="FAIL where the model folder is there and can't be written; WARN for the others",
-        source="nvidia-resiliency-ext checks its storage paths so",
+        source="the model is what the job is for; nvidia-resiliency-ext looks at its paths with a time-out, too",
         remedy="mount it writable, or run as a user who may write there",
     ),
 )
