@@ -34,10 +34,12 @@ def _share(here: Here) -> Share:
 
 def judge_processors(share: Share, nproc: int) -> Finding:
     """Whether each rank has a processor of its own."""
-    usable = share.visible if share.time is None else min(share.visible, math.ceil(share.time))
-    cut = f" of {share.visible}: the cgroup has the time of {share.time:g}" if share.time else ""
-    evidence = f"{counted(nproc, 'rank')} on {counted(max(1, usable), 'processor')}{cut}"
-    if nproc <= max(1, usable):
+    usable, cut = share.visible, ""
+    if share.time is not None and share.time < share.visible:
+        usable = max(1, math.ceil(share.time))
+        cut = f" of {share.visible}: the cgroup has the time of {share.time:g}"
+    evidence = f"{counted(nproc, 'rank')} on {counted(usable, 'processor')}{cut}"
+    if nproc <= usable:
         return passed(evidence)
     return Finding(
         "WARN", evidence, "Start fewer ranks (MUSTER_NPROC), or give it more processors."
@@ -50,9 +52,9 @@ def judge_memory(share: Share, nproc: int) -> Finding:
     if share.limit is not None:
         left = max(0, share.limit - share.used)
         free = left if free is None else min(free, left)
-    if free is None:
-        return unknown("neither /proc/meminfo nor the cgroup tells of memory")
     sizes = [size for size in (share.total, share.limit) if size is not None]
+    if free is None or not sizes:
+        return unknown("neither /proc/meminfo nor the cgroup tells of memory")
     whose = "the cgroup" if share.limit is not None and share.limit == min(sizes) else "the machine"
     need = nproc * MEMORY_A_RANK
     evidence = (

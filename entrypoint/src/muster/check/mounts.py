@@ -23,6 +23,7 @@ class Mount:
         if self.type == "lustre":
             return "FSx for Lustre"
         if self.type.startswith("nfs"):
+            # Encrypted, EFS is mounted through a tunnel on this host.
             return (
                 "EFS" if ".efs." in self.source or self.source.startswith("127.0.0.1:") else "NFS"
             )

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable
 
 from muster.check.figures import memory
-from muster.check.finding import Check, Finding, Here, combined, passed, unknown
+from muster.check.finding import Check, Finding, Here, combined, passed, skipped, unknown
 from muster.check.folders import Room, Tried, rooms, tries
 
 _GIB = 2**30
@@ -95,7 +95,7 @@ def _judged(
     for same in alike.values():
         part = judge(same[0], ", ".join(room.path for room in same))
         parts += [part] if part else []
-    return combined(parts) if parts else Finding("SKIP", untold)
+    return combined(parts) if parts else skipped(untold)
 
 
 CHECKS = (

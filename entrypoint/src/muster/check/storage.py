@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from muster.check import figures
-from muster.check.bounded import Late, all_within
+from muster.check.bounded import all_within
 from muster.check.finding import Check, Finding, Here, combined, passed, skipped, unknown
 from muster.check.mounts import Mount, mount_of, read_mounts
 from muster.check.sampling import BLOCK, FULL, LIGHT, Limits, Sample, take
@@ -65,7 +65,7 @@ def _read(channel: Channel, mounts: tuple[Mount, ...], deadline: float) -> Read:
     answer = all_within(most, {"": partial(take, channel.path, limits)})[""]
     if isinstance(answer, Sample):
         return Read(channel.name, kind, answer)
-    if isinstance(answer, OSError) and not isinstance(answer, Late):
+    if isinstance(answer, OSError):
         broken = answer.errno in _BROKEN
         return Read(channel.name, kind, error=answer.strerror or str(answer), broken=broken)
     return Read(channel.name, kind, error=str(answer))
