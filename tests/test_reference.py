@@ -1,7 +1,8 @@
-"""docs/reference.md and docs/gpus.md are what the code's tables say."""
+"""docs/reference.md, docs/gpus.md and docs/checks.md are what the code's tables say."""
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import sys
 
@@ -27,6 +28,24 @@ def test_the_gpu_page_is_made_from_the_table(root, tooling):
     gpus = tooling("gpus")
     instances = tomllib.loads(gpus.INSTANCES.read_text(encoding="utf-8"))
     assert (root / "docs" / "gpus.md").read_text(encoding="utf-8") == gpus.text(instances)
+
+
+def test_the_page_of_checks_is_made_from_the_registry(root, tooling):
+    """The same for docs/checks.md."""
+    assert (root / "docs" / "checks.md").read_text(encoding="utf-8") == tooling("checks").text()
+
+
+def test_every_check_has_a_row(tooling):
+    """Under its group's title, also where a new group has none; a bar in a text ends no cell."""
+    checks = tooling("checks")
+    known = checks.text()
+    assert all(f"\n| `{check.name}` | {check.level} | " in known for check in checks.CHECKS)
+    other = dataclasses.replace(checks.CHECKS[0], name="odd.one", what="a | b", remedy="")
+    page = checks.text((checks.CHECKS[0], other))
+    assert "## The host\n" in page
+    assert "## odd\n" in page
+    assert "| a \\| b |" in page
+    assert page.endswith("| — |\n")
 
 
 @pytest.mark.parametrize(

@@ -346,3 +346,39 @@ def test_exec_leaves_nothing_in_between(train, opt_ml):
     assert done.returncode == 0, done.stderr
     assert int(done.stdout.split()[0]) == os.getpid()
     assert not (opt_ml.base / "output" / "data" / "muster").exists()
+
+
+def test_what_the_checks_have_found_is_in_the_record(train, opt_ml):
+    """Each with its time; the stage's seconds are those of both its parts together."""
+    assert train("pass").returncode == 0
+    found = {check["name"]: check for check in opt_ml.record["checks"]}
+    assert found["host.writable"]["status"] == "PASS"
+    assert found["host.names"]["status"] == "SKIP"
+    assert all(check["seconds"] < 5 for check in found.values())
+    assert {"check", "code", "launch", "plan"} <= set(opt_ml.record["seconds"])
+    assert train("pass", {"MUSTER_CHECK": "off"}).returncode == 0
+    assert opt_ml.record["checks"] == []
+
+
+def test_a_fail_of_a_check_ends_the_job(train, opt_ml):
+    """Before the script begins: status 75, the evidence in line 1, the way on, and the record."""
+    opt_ml.config("resourceconfig", {"current_host": "algo-1", "hosts": ["algo-1"]})
+    opt_ml.file("model", "a file in its place")
+    done = train("print('begun')")
+    assert done.returncode == 75
+    assert "begun" not in done.stdout
+    first, second, *rest = opt_ml.failure.splitlines()
+    model = f"{opt_ml.base}/model"
+    assert first == f"check host.writable on algo-1: {model} can't be written: it is no folder"
+    assert second == "muster kind=check host=algo-1 rank=- status=75"
+    assert "MUSTER_CHECKS=host.writable=warn" in "\n".join(rest)
+    (found,) = [one for one in opt_ml.record["checks"] if one["name"] == "host.writable"]
+    assert found["status"] == "FAIL"
+    assert opt_ml.record["seconds"]["check"] >= 0
+
+
+def test_a_run_that_ends_before_its_checks(train, opt_ml):
+    """The record has what they have found by then, and nothing waits for the rest."""
+    done = train("pass", {"SAGEMAKER_PROGRAM": "missing.py"})
+    assert done.returncode == 71
+    assert isinstance(opt_ml.record["checks"], list)

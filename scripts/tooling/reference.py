@@ -1,4 +1,4 @@
-"""scripts/reference: docs/reference.md and docs/gpus.md, from the harness's own tables. Needs muster installed: make reference."""
+"""scripts/reference: docs/reference.md, docs/gpus.md and docs/checks.md, from the harness's own tables. Needs muster installed: make reference."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from muster.errors import STATUS_OF_KIND
 from muster.plan.reserved import TABLE as RESERVED
 from muster.settings import TABLE as SETTINGS
-from tooling import gpus
+from tooling import checks, gpus
 from tooling.tables import table
 
 PATH = Path(__file__).resolve().parents[2] / "docs" / "reference.md"
@@ -78,7 +78,8 @@ def _shown(default: object) -> str:
 
 
 def main() -> int:
-    """Write the pages. Effects: docs/reference.md, docs/gpus.md."""
+    """Write the pages. Effects: docs/reference.md, docs/gpus.md, docs/checks.md."""
     gpus.write()
+    checks.write()
     PATH.write_text(text(), encoding="utf-8")
     return 0

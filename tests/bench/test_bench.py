@@ -225,7 +225,7 @@ def test_without_an_engine_the_parts_in_containers_are_named(monkeypatch):
     wanted = [one for one in parts.table(SETUP) if one.containers]
     found = command.measure(SETUP, wanted, absences)
     assert set(found.skipped) == {f"part {one.name}" for one in wanted}
-    assert len(wanted) == 7
+    assert len(wanted) == 8
     assert found.failed == {}
 
 

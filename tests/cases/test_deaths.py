@@ -87,7 +87,7 @@ def test_case_085_a_full_shm_is_said(tmp_path, code):
         assert first == "the script was killed by SIGBUS (signal 7): /dev/shm is full (1 MiB)"
         assert "--shm-size=1g" in third
         assert "default-shm-size" in third
-        assert "/dev/shm has 1 MiB, little for data loaders" in host.output
+        assert "/dev/shm has 1 MiB, 1 rank may need 1.0 GiB" in host.output
 
 
 ORPHANS = """

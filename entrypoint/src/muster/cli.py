@@ -2,6 +2,8 @@
 
 train [SCRIPT ARGS…]   the whole pipeline; without SageMaker's files a one-host job
 plan [--json] …        what would run, without running it
+check [--level full]   looks at this host as a job would, also without one
+storage-plan …         what a file system must give for an epoch's time
 local SCRIPT …         several hosts on this machine
 serve                  says what this image is for
 --version, --help
@@ -61,6 +63,18 @@ def _plan(words: list[str]) -> int:
     return show_plan(words, with_own_venv(os.environ))
 
 
+def _check(words: list[str]) -> int:
+    from muster.inspection import inspect_host  # noqa: PLC0415
+
+    return inspect_host(words, with_own_venv(os.environ))
+
+
+def _storage_plan(words: list[str]) -> int:
+    from muster.storage_plan import show_storage_plan  # noqa: PLC0415
+
+    return show_storage_plan(words)
+
+
 def _local(words: list[str]) -> int:
     from muster.local import local  # noqa: PLC0415
 
@@ -91,6 +105,8 @@ def _version(_words: list[str]) -> int:
 _COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "train": _train,
     "plan": _plan,
+    "check": _check,
+    "storage-plan": _storage_plan,
     "local": _local,
     "serve": _serve,
     "--help": _help,

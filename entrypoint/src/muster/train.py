@@ -12,7 +12,7 @@ from muster.banner import banner
 from muster.channel.gathering import gather
 from muster.channel.meeting import JobEnded, Meeting
 from muster.channel.opening import open_meeting
-from muster.check import begin, conclude, look_at_checkpoints, refuse_missing_gpu
+from muster.check import Result, Running, begin, conclude, look_at_checkpoints, refuse_missing_gpu
 from muster.code import Scratch, add_config, locate
 from muster.contract import read_contract, read_place
 from muster.errors import (
@@ -44,7 +44,7 @@ def train(command_line: Sequence[str], env: Mapping[str, str]) -> int:
     """
     run = _Run(env)
     outcome = run.outcome(command_line)
-    report.finish(run.paths, outcome, run.job, run.plan, run.seconds)
+    report.finish(run.paths, outcome, run.job, run.plan, run.seconds, run.found)
     run.leave()
     if outcome.status and run.hold_s and not outcome.stop_signal:
         say(f"held for {run.hold_s:g} s (MUSTER_HOLD_S): `docker exec` in, or stop the container")
@@ -62,6 +62,7 @@ class _Run:
     job: Job | None = None
     plan: Plan | None = None
     meeting: Meeting | None = None
+    checks: Running | None = None
     seconds: dict[str, float] = field(default_factory=dict)
     hold_s: float = 0.0
     started: float = field(default_factory=time.monotonic)
@@ -73,6 +74,11 @@ class _Run:
     def paths(self) -> Paths:
         setting = TABLE["base_dir"]
         return Paths(self.env.get(setting.variable) or setting.default)
+
+    @property
+    def found(self) -> tuple[Result, ...]:
+        """What the checks have found so far: a run may end before they do."""
+        return self.checks.so_far() if self.checks else ()
 
     def outcome(self, command_line: Sequence[str]) -> Outcome:
         """How the job ended, as this host tells it: with the cause and status of all hosts."""
@@ -98,6 +104,8 @@ class _Run:
             say(traceback.format_exc())
             what = f"muster itself failed: {type(error).__name__}: {error}"
             return self._failed(what, self.stage, STATUS_OF_KIND[self.stage])
+        finally:
+            self._enter(self.stage)
 
     def leave(self) -> None:
         """Leaves with the other hosts. What goes wrong here changes nothing any more."""
@@ -125,7 +133,8 @@ class _Run:
         job = self.job = replace(job, notes=(*job.notes, *look_at_checkpoints(job)))
         self._enter("rollcall")
         facts = gather(meeting, job, settings, facts)
-        checks = begin(job, settings, env, make_topology(job, settings, facts.nprocs).nproc)
+        nproc = make_topology(job, settings, facts.nprocs).nproc
+        self.checks = begin(job, settings, env, nproc)
         self._enter("code")
         code = meeting.during(lambda: locate(job, settings, env, self.scratch))
         job = self.job = meeting.during(lambda: add_config(job, code, settings))
@@ -134,7 +143,7 @@ class _Run:
         with installing(job, code, settings, env) as install:
             code = meeting.during(install)
         self._enter("check")
-        conclude(checks, meeting, job.current_host)
+        conclude(self.checks, meeting, job.current_host)
         self._enter("plan")
         plan = self.plan = make_plan(job, code, settings, facts, env)
         self._enter("launch")
@@ -142,9 +151,7 @@ class _Run:
         if settings.exec_only:
             replace_by(plan, env)
         meeting.barrier(plan.launcher)
-        outcome = launch(plan, settings, env, meeting)
-        self._enter("launch")
-        return outcome
+        return launch(plan, settings, env, meeting)
 
     def _meet(self, job: Job, settings: Settings) -> Meeting:
         """Opens the channel to the other hosts. With MUSTER_EXEC=1 nobody stays to hold it."""
@@ -162,7 +169,8 @@ class _Run:
 
     def _enter(self, stage: Kind) -> None:
         now = time.monotonic()
-        self.seconds[self.stage] = now - self.started
+        # Some stages are entered twice.
+        self.seconds[self.stage] = self.seconds.get(self.stage, 0.0) + now - self.started
         self.stage, self.started = stage, now
 
     def _failed(

@@ -90,3 +90,24 @@ def test_texts_are_bounded(here):
     """A check can't fill the channel or the log."""
     found = run(here, check("a.b", lambda _: Finding("WARN", "x" * 10_000, "y" * 10_000)))
     assert (len(found["a.b"].evidence), len(found["a.b"].remedy)) == (400, 400)
+
+
+def test_what_is_known_so_far(here):
+    """Without a wait: those that have answered, and those whose time is over."""
+    stop, answered = threading.Event(), threading.Event()
+
+    def hang(_: Here) -> Finding:
+        stop.wait(30)
+        return passed("late")
+
+    def answer(_: Here) -> Finding:
+        answered.set()
+        return passed("well")
+
+    checks = (check("a.well", answer), check("a.hangs", hang, 30), check("a.over", hang, 0))
+    running = Running(checks, here, {})
+    assert answered.wait(10)
+    while len(found := running.so_far()) < 2:
+        time.sleep(0.001)
+    stop.set()
+    assert [(one.name, one.status) for one in found] == [("a.well", "PASS"), ("a.over", "UNKNOWN")]

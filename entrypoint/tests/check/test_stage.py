@@ -3,10 +3,10 @@ import json
 
 import pytest
 
-from muster.check import begin, conclude
+from muster.check import begin, capacity, conclude
 from muster.check.finding import Result
 from muster.errors import CheckError, ContractError
-from muster.model import Machine
+from muster.model import Machine, Paths
 from muster.settings import read_settings
 
 SMALL = Machine(cpus=2, gpus=0, interfaces=("eth0",), shm=64 * 2**20)
@@ -31,11 +31,13 @@ class Hosts:
 
 
 @pytest.fixture
-def results(make_job):
+def results(make_job, monkeypatch, tmp_path):
     """Return a function that runs the checks of a job's host and concludes them."""
+    paths = Paths(str(tmp_path))
+    monkeypatch.setattr(capacity, "shared_memory", lambda _: (0, 64 * 2**30))
 
     def run(machine: Machine = LARGE, nproc: int = 2, others=None, **env: str):
-        job = make_job(machine=machine)
+        job = make_job(machine=machine, paths=paths, checkpoints=paths.checkpoints)
         running = begin(job, read_settings(env), {}, nproc)
         return conclude(running, Hosts(job.current_host, others), job.current_host)
 

@@ -37,6 +37,7 @@ def test_hosts_that_see_the_same_share_a_line():
         "checks: 1 on 8 hosts: 1 WARN",
         "  WARN    host.shm           64 MiB (algo-1, algo-2, algo-3, algo-4 and 3 more)",
         "  WARN    host.shm           32 MiB (algo-8)",
+        "                             do it",
     ]
 
 
@@ -49,6 +50,7 @@ def test_only_the_worst_of_a_check_is_shown():
     assert lines(found) == [
         "checks: 2 on 2 hosts: 1 FAIL, 1 PASS",
         "  FAIL    a.b                bad (algo-2)",
+        "                             do it",
     ]
     assert lines(found, whole=True)[-1] == "  PASS    c.d                good (algo-1)"
 
@@ -75,3 +77,26 @@ def test_a_hosts_own_finding_comes_before_a_comparison():
     }
     assert judge(found, ("gpu.same",)).host == "algo-2"
     assert judge(found).host == "algo-1"
+
+
+def test_what_to_do_is_said_once_and_only_where_something_is_wrong():
+    """Hosts with one remedy share its line; what could not be looked at has none."""
+    found = {
+        "algo-1": [result("a.b", "WARN", "1 GiB"), result("c.d", "UNKNOWN", "no answer")],
+        "algo-2": [result("a.b", "WARN", "2 GiB"), result("c.d", "UNKNOWN", "no answer")],
+    }
+    assert lines(found) == [
+        "checks: 2 on 2 hosts: 1 WARN, 1 UNKNOWN",
+        "  WARN    a.b                1 GiB (algo-1)",
+        "  WARN    a.b                2 GiB (algo-2)",
+        "                             do it",
+        "  UNKNOWN c.d                no answer (algo-1, algo-2)",
+    ]
+
+
+def test_seconds_of_the_slowest_host():
+    """By hand each line says what its look has taken."""
+    slow = Result("a.b", "PASS", "seen", "", 2.25)
+    found = {"algo-1": [result("a.b", "PASS")], "algo-2": [slow]}
+    (line,) = lines(found, whole=True, timed=True)[1:]
+    assert line == "  PASS    a.b                  2.25 s  seen (algo-1, algo-2)"

@@ -6,7 +6,7 @@ import pytest
 
 from muster.contract import hyperparameters
 from muster.errors import LaunchError, PlanError
-from muster.model import Channel, Code, Job, Machine, Plan
+from muster.model import Channel, Code, Job, Plan
 from muster.plan import Facts, make_plan
 from muster.settings import read_settings
 
@@ -401,14 +401,6 @@ def test_two_numbers_of_ranks_are_told(plan):
     notes = plan(sent, {"MUSTER_NPROC": "2"}).notes
     lost = "not the 8 of sagemaker_mpi_num_of_processes_per_host"
     assert f"ranks a host: 2 (MUSTER_NPROC, {lost})" in notes
-
-
-@pytest.mark.parametrize(("size", "told"), [(0, False), (64 * 2**20, True), (2**30, False)])
-def test_little_shared_memory_is_told(plan, size: int, told: bool):
-    """Docker's default is a bus error in a data loader: the log says what gives more."""
-    small = Machine(cpus=8, gpus=0, interfaces=("lo",), shm=size)
-    notes = plan(machine=small).notes
-    assert any("/dev/shm has 64 MiB" in note and "--shm-size" in note for note in notes) == told
 
 
 @pytest.mark.parametrize("allowed", [True, False])

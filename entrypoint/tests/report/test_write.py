@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from muster.check.finding import Result
 from muster.model import Cause, ErrorRecord, Outcome, Paths, Plan, RankEnd
 from muster.report import begin, finish
 
@@ -67,7 +68,9 @@ def test_a_failure(opt_ml, paths, job, capfd):
 
 def test_the_record(opt_ml, paths, job):
     """The record is the run in one JSON object: host, plan, times, ranks, cause."""
-    finish(paths, dataclasses.replace(FAILED, stop_signal=15), job, PLAN, {"launch": 1.23456})
+    stopped = dataclasses.replace(FAILED, stop_signal=15)
+    shm = Result("host.shm", "WARN", "/dev/shm has 64 MiB", "give it more", 0.01234)
+    finish(paths, stopped, job, PLAN, {"launch": 1.23456}, [shm])
     record = opt_ml.record
     assert record.pop("muster")
     assert record == {
@@ -80,6 +83,15 @@ def test_the_record(opt_ml, paths, job):
         "argv": ["torchrun", "train.py"],
         "notes": ["launcher torchrun"],
         "seconds": {"launch": 1.235},
+        "checks": [
+            {
+                "name": "host.shm",
+                "status": "WARN",
+                "evidence": "/dev/shm has 64 MiB",
+                "remedy": "give it more",
+                "seconds": 0.012,
+            }
+        ],
         "status": 1,
         "stop_signal": 15,
         "cause": dataclasses.asdict(CAUSE),
@@ -146,7 +158,8 @@ def test_no_secret_anywhere(opt_ml, paths, job, capfd):
     cause = dataclasses.replace(CAUSE, headline=f"no {url}", detail=f"at {url}")
     error = ErrorRecord("OSError", f"no {url}", f"at {url}", 1.0, 12, 1)
     end = dataclasses.replace(FAILED.ranks[1], error=error)
-    finish(paths, Outcome(1, cause, (end,)), job, plan, {})
+    check = Result("storage.channels", "FAIL", f"no {url}", f"look at {url}", 0.1)
+    finish(paths, Outcome(1, cause, (end,)), job, plan, {}, [check])
     written = json.dumps(opt_ml.record) + opt_ml.failure + capfd.readouterr().err
     assert "***@pypi.example" in written
     assert "hunter2" not in written

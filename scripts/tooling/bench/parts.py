@@ -60,6 +60,13 @@ def two_hosts(name: str, setup: Setup) -> dict[str, float]:
     return {"job": times["exit"], "first_line": times["first_line"]}
 
 
+def checks(name: str, setup: Setup) -> dict[str, float]:
+    """Run the job on two hosts of muster's, with its checks or without. Raises ScriptError. Effects: containers."""
+    env = {"MUSTER_CHECK": "fast" if name == "muster" else "off"}
+    with cluster("muster", setup.images, Job("collective.py", hosts=2, env=env)) as job:
+        return {"checks": job.watch(FIRST_LINE)["exit"]}
+
+
 def mpirun(name: str, setup: Setup) -> dict[str, float]:
     """Run a script without torch under mpirun on two hosts. Raises ScriptError. Effects: containers."""
     job = Job("first.py", hosts=2, env={"MUSTER_LAUNCHER": "mpirun"}, strategy="smddp")
@@ -175,6 +182,7 @@ def table(setup: Setup) -> tuple[Part, ...]:
         "job": "2 hosts in containers, start to the end of both",
         "first_line": "2 hosts in containers, start to the script's first line in the log",
     }
+    looked = {"checks": "2 hosts in containers, with the checks; bare: muster without them"}
     local = {"local": "1 host, 1 rank, no container: start to end"}
     mpi = {"mpirun": "2 hosts under mpirun, a script without torch: start to the end of both"}
     horovod = {"horovodrun": "1 host, 2 ranks under horovodrun: start to end"}
@@ -202,6 +210,7 @@ def table(setup: Setup) -> tuple[Part, ...]:
     three, four = ("bare", "muster", "peer"), tuple(CONTENDERS)
     return (
         Part("job", three, job, "s", two_hosts, containers=True),
+        Part("checks", three[:2], looked, "s", checks, containers=True),
         Part("local", three[:2], local, "s", one_host),
         Part("mpirun", ("muster",), mpi, "s", mpirun, containers=True),
         Part("horovodrun", three[:2], horovod, "s", horovodrun, containers=True),

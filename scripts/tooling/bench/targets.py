@@ -40,6 +40,7 @@ class Target:
 TABLE = (
     Target("job", "excess", 0.5),
     Target("first_line", "excess", 0.4),
+    Target("checks", "excess", 1.0),
     Target("local", "excess", 0.5),
     Target("mpirun", "value", 3.0),
     Target("horovodrun", "excess", 1.0),

@@ -5,7 +5,8 @@ registry.py  all checks, and which of them a job gets
 running.py   this host's, all at once, each with its time
 table.py     the verdict over all hosts, and the leader's table
 stage.py     the stage: begun early, concluded by all hosts together
-host.py      shared memory and the like
+host.py      what ranks need of the host: capacity.py limits.py room.py hostnames.py processes.py
+storage.py   how fast channels can be read
 interface.py exchange.py probing.py reached.py   the network: every host calls every other one
 told.py compare.py alike.py                      what a comparison of hosts shows
 efa.py fabric.py nccl_log.py                     EFA, and which network NCCL has picked
@@ -15,6 +16,15 @@ device.py checkpoints.py  what ends a job before anything else is done
 
 from muster.check.checkpoints import look_at_checkpoints
 from muster.check.device import refuse_missing_gpu
+from muster.check.finding import Result
+from muster.check.running import Running
 from muster.check.stage import begin, conclude
 
-__all__ = ["begin", "conclude", "look_at_checkpoints", "refuse_missing_gpu"]
+__all__ = [
+    "Result",
+    "Running",
+    "begin",
+    "conclude",
+    "look_at_checkpoints",
+    "refuse_missing_gpu",
+]

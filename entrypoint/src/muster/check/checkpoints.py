@@ -5,16 +5,15 @@ Effects: makes the folder, writes a small file in it and removes it.
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 
+from muster.check.folders import write
 from muster.errors import CheckError
 from muster.model import Job, file_part
 
 _LITTLE = 2**30
 """Bytes: less than this is less than most checkpoints."""
-_PROBE = b"muster\n" * 512
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -34,7 +33,8 @@ def look_at_checkpoints(job: Job) -> tuple[str, ...]:
         # Full is told as full, though the probe may still fit into what root has in reserve.
         free = _free(folder)
         if free != 0:
-            _write(os.path.join(folder, f".muster-{file_part(job.current_host)}-{os.getpid()}"))
+            name = f".muster-{file_part(job.current_host)}-{os.getpid()}"
+            write(os.path.join(folder, name), sync=True)
     except OSError as error:
         if error.errno in _FULL:
             raise _full(job) from error
@@ -50,17 +50,6 @@ def _free(folder: str) -> int | None:
     """Bytes that this user may still write; None where the file system doesn't say."""
     room = os.statvfs(folder)
     return room.f_bavail * room.f_frsize if room.f_blocks else None
-
-
-def _write(path: str) -> None:
-    try:
-        with open(path, "xb") as file:
-            file.write(_PROBE)
-            file.flush()
-            os.fsync(file.fileno())
-    finally:
-        with contextlib.suppress(OSError):
-            os.remove(path)
 
 
 def _unwritable(job: Job, error: OSError) -> CheckError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -39,6 +39,20 @@ def skipped(why: str) -> Finding:
 def unknown(why: str) -> Finding:
     """It could not be looked at."""
     return Finding("UNKNOWN", why)
+
+
+def combined(parts: Sequence[Finding]) -> Finding:
+    """One finding of several looks, at folders or hosts: the worst of them, and what it was seen on.
+
+    What could not be looked at is no PASS of the whole, and hides no WARN.
+    """
+    for status in ("FAIL", "WARN", "UNKNOWN", "PASS"):
+        worst = [part for part in parts if part.status == status]
+        if worst:
+            remedies = dict.fromkeys(part.remedy for part in worst if part.remedy)
+            evidence = "; ".join(part.evidence for part in worst)
+            return Finding(worst[0].status, evidence, " ".join(remedies))
+    return parts[0] if parts else skipped("there is nothing to look at")
 
 
 @dataclass(frozen=True)
@@ -81,6 +95,8 @@ class Check:
     timeout_s: float = 5.0
     together: bool = False
     """Whether the first host finds it out, from what all hosts have told (compare.py)."""
+    remedy: str = ""
+    """What to do about a WARN or FAIL, for the page."""
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from muster.check import compare, efa, gpu, host, interface, software
+from muster.check import compare, efa, gpu, host, interface, software, storage
 from muster.check.finding import Check, Level
 from muster.errors import ContractError
 
@@ -15,6 +15,7 @@ CHECKS: tuple[Check, ...] = (
     *interface.CHECKS,
     *efa.CHECKS,
     *software.CHECKS,
+    *storage.CHECKS,
 )
 """In the order in which they are shown."""
 

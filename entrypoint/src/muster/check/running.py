@@ -40,6 +40,17 @@ class Running:
         """What they have found. Waits for those that still have time; the others are UNKNOWN."""
         return tuple(self._result(check) for check in self._checks)
 
+    def so_far(self) -> tuple[Result, ...]:
+        """What they have found by now, and those whose time is over. Waits for nothing."""
+        spent = time.monotonic() - self._began
+        with self._done:
+            known = set(self._found)
+        return tuple(
+            self._result(check)
+            for check in self._checks
+            if check.name in known or spent >= check.timeout_s
+        )
+
     def _runner(self, check: Check, here: Here) -> Callable[[], None]:
         def run() -> None:
             finding = _look(check, here)

@@ -38,11 +38,11 @@ def usable_cpus(cgroup: str = "/sys/fs/cgroup") -> int:
     `docker run --cpus=2` leaves all processors visible and gives the time of two.
     """
     visible = len(os.sched_getaffinity(0))
-    quota = _quota(cgroup)
+    quota = processor_time(cgroup)
     return visible if quota is None else max(1, min(visible, math.ceil(quota)))
 
 
-def _quota(cgroup: str) -> float | None:
+def processor_time(cgroup: str) -> float | None:
     """The time a second that the cgroup has, in seconds; None without a limit."""
     v2 = _words(f"{cgroup}/cpu.max")
     v1 = [

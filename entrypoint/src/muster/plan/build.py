@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from muster.contract import argv
 from muster.contract.exports import shared_names
 from muster.contract.groups import make_groups
-from muster.contract.machine import MORE_SHARED_MEMORY
 from muster.contract.precedence import Choice, choose
 from muster.errors import LaunchError, PlanError
 from muster.model import Code, Job, Plan
@@ -21,8 +20,6 @@ from muster.plan.reserved import review
 from muster.plan.start import Start
 from muster.plan.topology import Topology, make_topology
 from muster.settings import Settings
-
-_DOCKERS_SHM = 64 * 2**20
 
 _OPTIONS_BY_SDK = (
     "sagemaker_mpi_custom_mpi_options",
@@ -167,7 +164,6 @@ def _about_the_host(
     return (
         f"ranks a host: {topology.nproc} ({topology.nproc_source})",
         *_shared_pipes(job, topology),
-        *_little_shm(job),
         *_defaults(defaults),
         # The user's own, by name: a value may be a secret.
         *([f"set by mpirun's options: {', '.join(asked)}"] if asked else []),
@@ -199,14 +195,6 @@ def _shared_pipes(job: Job, topology: Topology) -> tuple[str, ...]:
         return ()
     shared = f"Pipe mode ({', '.join(pipes)}): {topology.nproc} ranks share one FIFO"
     return (f"{shared}: let one rank read, or use FastFile",)
-
-
-def _little_shm(job: Job) -> tuple[str, ...]:
-    """Docker gives 64 MiB when nobody asks for more: one data-loader worker's batch fills that."""
-    if not 0 < job.machine.shm <= _DOCKERS_SHM:
-        return ()
-    size = job.machine.shm // 2**20
-    return (f"/dev/shm has {size} MiB, little for data loaders and NCCL: {MORE_SHARED_MEMORY}",)
 
 
 def _defaults(env: Mapping[str, str]) -> tuple[str, ...]:

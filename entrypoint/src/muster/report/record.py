@@ -6,9 +6,11 @@ No environment in it, and no secret: /opt/ml/output/data ends in S3.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 from muster import __version__
+from muster.check.finding import Result
 from muster.mask import mask_argv, mask_text
 from muster.model import Job, Outcome, Plan, RankEnd
 
@@ -16,7 +18,11 @@ SCHEMA = 1
 
 
 def run_record(
-    outcome: Outcome, job: Job | None, plan: Plan | None, seconds: dict[str, float]
+    outcome: Outcome,
+    job: Job | None,
+    plan: Plan | None,
+    seconds: dict[str, float],
+    checks: Sequence[Result] = (),
 ) -> dict[str, Any]:
     """The account as JSON types. `job` and `plan` are None when the run ended before them.
 
@@ -25,6 +31,7 @@ def run_record(
         job: the job.
         plan: what was run.
         seconds: how long each stage took.
+        checks: what this host's checks have found.
     """
     return {
         "schema": SCHEMA,
@@ -37,11 +44,17 @@ def run_record(
         "argv": plan and list(mask_argv(plan.argv)),
         "notes": plan and [mask_text(note) for note in plan.notes],
         "seconds": {stage: round(value, 3) for stage, value in seconds.items()},
+        "checks": [check_record(result) for result in checks],
         "status": outcome.status,
         "stop_signal": outcome.stop_signal or None,
         "cause": outcome.cause and _masked(dataclasses.asdict(outcome.cause)),
         "ranks": [_rank(end) for end in outcome.ranks],
     }
+
+
+def check_record(result: Result) -> dict[str, Any]:
+    """One check as JSON types, as the record and `muster check --json` have it."""
+    return _masked(dataclasses.asdict(result)) | {"seconds": round(result.seconds, 3)}
 
 
 def _rank(end: RankEnd) -> dict[str, Any]:

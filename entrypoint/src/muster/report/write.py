@@ -5,9 +5,10 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from muster.check.finding import Result
 from muster.log import say
 from muster.mask import mask_text
 from muster.model import Cause, Job, Outcome, Paths, Plan, file_part
@@ -36,6 +37,7 @@ def finish(
     job: Job | None,
     plan: Plan | None,
     seconds: dict[str, float],
+    checks: Sequence[Result] = (),
 ) -> None:
     """Tells how the run ended: the log, the failure file, the record. Never raises."""
     cause = outcome.cause and with_hint(outcome.cause, job)
@@ -47,7 +49,7 @@ def finish(
     path = os.path.join(paths.record, f"run-{host}.json")
     with _said(path):
         os.makedirs(paths.record, exist_ok=True)
-        record = run_record(outcome, job, plan, seconds)
+        record = run_record(outcome, job, plan, seconds, checks)
         _replace(path, json.dumps(record, indent=2, ensure_ascii=False) + "\n")
 
 

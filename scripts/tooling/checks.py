@@ -1,0 +1,88 @@
+"""docs/checks.md: every check, from the harness's own registry. Needs muster installed: make reference."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from muster.check.finding import Check
+from muster.check.registry import CHECKS
+from tooling.tables import table
+
+PATH = Path(__file__).resolve().parents[2] / "docs" / "checks.md"
+HEAD = """# What is looked at before the ranks begin
+
+Made from the registry of checks by `make reference`.
+
+Before a script starts, every host looks at what it will need, all checks at once, each with a time of its own, while code is
+fetched and requirements are installed. Before the first rank begins the hosts tell the first one what they have found. It logs
+one table for all of them; when one host has a FAIL, all end with it.
+
+## What a check says
+
+| status | means | and then |
+| --- | --- | --- |
+| PASS | it was looked at, and is well | |
+| WARN | it may go wrong, or go slowly | a line in the log, with what to do |
+| FAIL | the job can't work so, or would be paid for in vain | all hosts end: kind=check, status 75, with host, evidence and what to do |
+| SKIP | there is nothing of the kind here | |
+| UNKNOWN | it could not be looked at: no permission, no answer in time | a line in the log; it ends nothing, and it is never a PASS |
+
+The table in the first host's log has a line for each thing that is a FAIL, WARN or UNKNOWN, with the hosts that have it, and
+counts the rest. Every result is in each host's `run-HOST.json` under `checks`.
+
+## How to choose
+
+- `MUSTER_CHECK=fast` is the default. It adds less than a second to a job on CPU hosts, as it runs beside other work.
+- `MUSTER_CHECK=full` also runs those with the level full, which take longer: for the first job on new hosts, or after a bad one.
+- `MUSTER_CHECK=off` looks at nothing. What is refused before the checks, a GPU image without a GPU or checkpoints that can't be
+  written, is refused all the same.
+- `MUSTER_CHECKS=host.shm=off,host.names=warn,host.limits=fail` changes single ones: `off` leaves one out, `warn` and `fail` say what
+  its WARN or FAIL does. A PASS, SKIP or UNKNOWN stays what it is.
+
+By hand, also without any job's files, on the host that it is about:
+
+    docker run --rm IMAGE check
+    docker run --rm IMAGE check --level full --json
+
+It prints every check with its seconds, looks at this host alone, and ends with 75 where one is a FAIL, else with 0. Its first two
+lines, `device` and `checkpoints`, are what would end a job before its checks.
+
+What a file system must give so that an epoch can be as short as you want:
+
+    muster storage-plan --dataset 100GB --epoch 30s --hosts 4
+
+"""
+GROUPS = {
+    "host": "The host",
+    "gpu": "GPUs",
+    "network": "Network",
+    "net": "Network",
+    "efa": "EFA",
+    "software": "Software",
+    "storage": "Storage",
+    "collective": "Collectives",
+}
+"""Titles by the part of a name before the dot; another part is its own title."""
+TITLES = ("check", "level", "looks at", "limits", "source of the limits", "what to do")
+
+
+def text(checks: Iterable[Check] = CHECKS) -> str:
+    """Return the page. Pure."""
+    groups: dict[str, list[Check]] = {}
+    for check in checks:
+        part = check.name.partition(".")[0]
+        groups.setdefault(GROUPS.get(part, part), []).append(check)
+    tables = (f"## {title}\n\n{table(TITLES, map(_row, rows))}" for title, rows in groups.items())
+    return HEAD + "\n".join(tables)
+
+
+def _row(check: Check) -> tuple[str, ...]:
+    cells = (check.what, check.limits, check.source, check.remedy)
+    # A bar would end the cell.
+    return (f"`{check.name}`", check.level, *(cell.replace("|", "\\|") or "—" for cell in cells))
+
+
+def write() -> None:
+    """Write the page. Effects: docs/checks.md."""
+    PATH.write_text(text(), encoding="utf-8")
