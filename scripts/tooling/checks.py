@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from muster.check.finding import Check
-from muster.check.registry import CHECKS
+from muster.check.registry import CHECKS, LATER
 from tooling.tables import table
 
 PATH = Path(__file__).resolve().parents[2] / "docs" / "checks.md"
@@ -34,7 +34,7 @@ counts the rest. Every result is in each host's `run-HOST.json` under `checks`.
 ## How to choose
 
 - `MUSTER_CHECK=fast` is the default. It adds less than a second to a job on CPU hosts, as it runs beside other work.
-- `MUSTER_CHECK=full` also runs those with the level full, which take longer: for the first job on new hosts, or after a bad one.
+- `MUSTER_CHECK=full` also runs those with the level full, which take longer, and an all-reduce over all ranks of the job: for the first job on new hosts, or after a bad one.
 - `MUSTER_CHECK=off` looks at nothing. What is refused before the checks, a GPU image without a GPU or checkpoints that can't be
   written, is refused all the same.
 - `MUSTER_CHECKS=host.shm=off,host.names=warn,host.limits=fail` changes single ones: `off` leaves one out, `warn` and `fail` say what
@@ -67,7 +67,7 @@ GROUPS = {
 TITLES = ("check", "level", "looks at", "limits", "source of the limits", "what to do")
 
 
-def text(checks: Iterable[Check] = CHECKS) -> str:
+def text(checks: Iterable[Check] = (*CHECKS, *LATER)) -> str:
     """Return the page. Pure."""
     groups: dict[str, list[Check]] = {}
     for check in checks:

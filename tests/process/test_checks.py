@@ -141,3 +141,25 @@ def test_by_hand_without_anything(tmp_path):
     assert plan.returncode == 0, plan.stderr
     assert plan.stdout.startswith("100 GB in 30 s: 3.33 GB/s\n")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_all_reduce_before_the_script(two_hosts):
+    """At the level full the ranks of both hosts add something up first, where they will meet; the log and the
+    records have it. A host that looks at less keeps nobody waiting."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = str(probe.getsockname()[1])
+    env = {"MUSTER_LAUNCHER": "torchrun", "MUSTER_MASTER_PORT": port, "GLOO_SOCKET_IFNAME": "lo"}
+    runs = two_hosts(**env, MUSTER_CHECK="full", MUSTER_NPROC="1", OMP_NUM_THREADS="1")
+    assert [run.finish(120) for run in runs] == [0, 0], [run.err for run in runs]
+    assert re.search(r"PASS +collective\.job +4M over 2 ranks by gloo: ", runs[0].err)
+    for run in runs:
+        (found,) = [one for one in run.record["checks"] if one["name"] == "collective.job"]
+        assert found["status"] == "PASS"
+
+
+def test_one_host_that_looks_at_less(two_hosts):
+    """Without all hosts there is no all-reduce, and nobody waits for one."""
+    runs = two_hosts({"MUSTER_CHECK": "fast"}, MUSTER_CHECK="full")
+    assert [run.finish() for run in runs] == [0, 0], [run.err for run in runs]
+    assert "collective.job" not in runs[0].err

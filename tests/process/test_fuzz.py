@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -219,6 +220,8 @@ def end(base, capfd, monkeypatch):
     monkeypatch.setattr("muster.plan.facts._claim", lambda _port: True)
     # Names that don't resolve would cost two seconds each.
     monkeypatch.setattr("socket.gethostbyname", lambda _host: "127.0.0.1")
+    found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("10.0.0.1", 0))]
+    monkeypatch.setattr("socket.getaddrinfo", lambda *_, **__: found)
 
     def run(contract: dict[str, Any]) -> int:
         _write(base, contract)

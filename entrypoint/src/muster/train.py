@@ -12,8 +12,18 @@ from muster.banner import banner
 from muster.channel.gathering import gather
 from muster.channel.meeting import JobEnded, Meeting
 from muster.channel.opening import open_meeting
-from muster.check import Result, Running, begin, conclude, look_at_checkpoints, refuse_missing_gpu
+from muster.check import (
+    Ranks,
+    Result,
+    Running,
+    after_plan,
+    begin,
+    conclude,
+    look_at_checkpoints,
+    refuse_missing_gpu,
+)
 from muster.code import Scratch, add_config, locate
+from muster.code.entry import find_python
 from muster.contract import read_contract, read_place
 from muster.errors import (
     SIGNAL_BASE,
@@ -26,7 +36,7 @@ from muster.errors import (
 from muster.launch.run import launch, replace_by
 from muster.log import say, sign_as
 from muster.model import Cause, Job, Outcome, Paths, Plan
-from muster.plan import handed_on, look_up_facts, make_plan, review
+from muster.plan import Facts, handed_on, look_up_facts, make_plan, review
 from muster.plan.topology import make_topology
 from muster.requirements import installing
 from muster.settings import TABLE, Settings, read_settings
@@ -146,6 +156,10 @@ class _Run:
         conclude(self.checks, meeting, job.current_host)
         self._enter("plan")
         plan = self.plan = make_plan(job, code, settings, facts, env)
+        if self.checks.all_full:
+            self._enter("check")
+            ranks = _ranks(job, plan, facts, find_python(settings.python, env))
+            self.checks.later = (after_plan(plan, ranks, env, meeting, settings.severities),)
         self._enter("launch")
         say(banner(job, plan))
         if settings.exec_only:
@@ -185,3 +199,15 @@ class _Run:
         except Exception:  # noqa: BLE001  (this host's own reason is better than none)
             say(traceback.format_exc())
             return outcome
+
+
+def _ranks(job: Job, plan: Plan, facts: Facts, python: str) -> Ranks:
+    """This host's part of the world, as the launcher will make it."""
+    sizes = facts.nprocs or (plan.world_size // len(plan.hosts),) * len(plan.hosts)
+    return Ranks(
+        python=python,
+        first=sum(sizes[: plan.node_rank]),
+        count=sizes[plan.node_rank],
+        world=sum(sizes),
+        gpus=bool(job.machine.gpus),
+    )

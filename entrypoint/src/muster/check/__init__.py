@@ -11,18 +11,22 @@ interface.py exchange.py probing.py reached.py   the network: every host calls e
 told.py compare.py alike.py                      what a comparison of hosts shows
 efa.py fabric.py nccl_log.py                     EFA, and which network NCCL has picked
 software.py packages.py libraries.py variables.py   versions, one NCCL, variables that do harm
+collective.py  an all-reduce over all ranks, once all else is well
 device.py checkpoints.py  what ends a job before anything else is done
 """
 
 from muster.check.checkpoints import look_at_checkpoints
+from muster.check.collective import Ranks, after_plan
 from muster.check.device import refuse_missing_gpu
 from muster.check.finding import Result
 from muster.check.running import Running
 from muster.check.stage import begin, conclude
 
 __all__ = [
+    "Ranks",
     "Result",
     "Running",
+    "after_plan",
     "begin",
     "conclude",
     "look_at_checkpoints",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from muster.check import compare, efa, gpu, host, interface, software, storage
+from muster.check import collective, compare, efa, gpu, host, interface, software, storage
 from muster.check.finding import Check, Level
 from muster.errors import ContractError
 
@@ -19,6 +19,9 @@ CHECKS: tuple[Check, ...] = (
 )
 """In the order in which they are shown."""
 
+LATER = (collective.CHECK,)
+"""What needs the plan of the job, and runs after all others."""
+
 OFF = "off"
 
 
@@ -28,7 +31,7 @@ def chosen(level: Level, severities: Mapping[str, str]) -> tuple[Check, ...]:
     Raises:
         ContractError: MUSTER_CHECKS names one that there is not.
     """
-    names = [check.name for check in CHECKS]
+    names = [check.name for check in (*CHECKS, *LATER)]
     for name in severities:
         if name not in names:
             import difflib  # noqa: PLC0415  (3 ms, for a rare case)

@@ -27,6 +27,11 @@ class Running:
         self.together = tuple(check.name for check in checks if check.together)
         """What is not found out here alone."""
         checks = [check for check in checks if not check.together]
+        self.level = here.level if checks else "off"
+        self.all_full = False
+        """Whether all hosts look at everything: known once they have concluded."""
+        self.later: tuple[Result, ...] = ()
+        """What has been found out after that."""
         self._severities = severities
         self._found: dict[str, tuple[Finding, float]] = {}
         self._done = threading.Condition()
@@ -45,7 +50,7 @@ class Running:
         spent = time.monotonic() - self._began
         with self._done:
             known = set(self._found)
-        return tuple(
+        return self.later + tuple(
             self._result(check)
             for check in self._checks
             if check.name in known or spent >= check.timeout_s

@@ -44,8 +44,10 @@ def conclude(running: Running, meeting: Consulting, host: str) -> tuple[Result, 
     # Hosts whose settings differ must not wait for each other: those that look at nothing say so.
     with calling(running.here, meeting, wanted=CHECK in running.together) as network:
         facts = tell(running.here) | {"network": network} if running.together else None
-        told = {"results": [result.pack() for result in results], "facts": facts}
+        packed = [result.pack() for result in results]
+        told = {"results": packed, "facts": facts, "level": running.level}
         answer = meeting.consult("checks", told, lambda data: _answer(data, running, meeting))
+    running.all_full = answer.pop("full")
     verdict = table.Verdict(**{**answer, "result": _result(answer["result"])})
     if verdict.host == host and verdict.result:
         raise _failure(verdict, host)
@@ -68,7 +70,10 @@ def _answer(data: Mapping[str, Any], running: Running, meeting: Consulting) -> d
         say("\n".join([*table.lines(found), *_latencies(hosts, running)]))
     verdict = table.judge(found, running.together)
     return dataclasses.asdict(verdict) | {
-        "result": verdict.result.pack() if verdict.result else None
+        "result": verdict.result.pack() if verdict.result else None,
+        "full": all(
+            isinstance(told, dict) and told.get("level") == "full" for told in data.values()
+        ),
     }
 
 
