@@ -151,10 +151,14 @@ def test_case_034_a_python_of_the_system(contract, user, tmp_path):
     """Where the distribution keeps its Python to itself, pip is not even tried, and the way out is told."""
     contract.hyperparameters()
     (contract.base / "code" / "requirements.txt").write_text("small\n")
-    answer = '{"python": "3.11", "installed": {}, "pip": "23.0", "managed": true, "kept": {}, '
-    answer += '"conflicts": [], "hashes": false, "empty": false, "lines": [], "config": {}}'
+    answer = {"python": "3.11", "installed": {}, "pip": "23.0", "managed": True, "kept": {}}
+    answer |= {"conflicts": [], "hashes": False, "empty": False, "lines": [], "config": {}}
     fake = tmp_path / "python3"
-    fake.write_text(f"#!/bin/sh\necho '{answer}'\n")
+    # Called as the probe is: its file, and what it is asked, the answer's file among it.
+    text = (
+        f"import json, sys\njson.dump({answer!r}, open(json.loads(sys.argv[2])['answer'], 'w'))\n"
+    )
+    fake.write_text(f"#!{sys.executable}\n{text}")
     fake.chmod(0o755)
     ended = contract.run(env=user.env | {"MUSTER_PYTHON": str(fake)})
     assert ended.status == 72, ended.log

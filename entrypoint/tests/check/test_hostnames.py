@@ -4,7 +4,9 @@ import threading
 import pytest
 
 from muster.check import hostnames
+from muster.check.finding import Here
 from muster.check.hostnames import Answer, judge
+from muster.settings import read_settings
 
 FIRST, SECOND = Answer("algo-1", ("10.0.0.1",)), Answer("algo-2", ("10.0.0.2",))
 
@@ -101,3 +103,13 @@ def test_a_dead_name_server(look, make_job, server):
         "UNKNOWN",
         "algo-2: no answer from the name server in 0.5 s",
     )
+
+
+def test_hosts_that_have_not_met(make_job, monkeypatch):
+    """With MUSTER_EXEC=1 nobody has called the roll: a name that isn't there yet ends nothing."""
+    monkeypatch.setattr(hostnames, "_ask", lambda hosts, _told: [Answer(host) for host in hosts])
+    job = make_job(hosts=("algo-1", "algo-2"))
+    for env, status in (({}, "FAIL"), ({"MUSTER_EXEC": "1"}, "WARN")):
+        here = Here(job, read_settings(env), {}, 1, "fast")
+        (row,) = hostnames.CHECKS
+        assert row.look(here).status == status

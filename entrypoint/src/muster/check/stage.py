@@ -47,8 +47,8 @@ def conclude(running: Running, meeting: Consulting, host: str) -> tuple[Result, 
         packed = [result.pack() for result in results]
         told = {"results": packed, "facts": facts, "level": running.level}
         answer = meeting.consult("checks", told, lambda data: _answer(data, running, meeting))
-    running.all_full = answer.pop("full")
-    verdict = table.Verdict(**{**answer, "result": _result(answer["result"])})
+    running.all_full = answer["full"] is True
+    verdict = table.Verdict(answer["host"], _result(answer["result"]), answer["others"])
     if verdict.host == host and verdict.result:
         raise _failure(verdict, host)
     return results
