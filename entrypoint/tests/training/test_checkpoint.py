@@ -348,7 +348,7 @@ def test_others_files_are_passed_over(tmp_path):
     for rank in range(4):
         name = f"algo-{rank // 2 + 1}.rank-{rank}-of-4.000000000000.pkl"
         (later / f"{name}.sagemaker-uploaded").touch()
-        (later / f".{name}.123.tmp").touch()
+        (later / f".{name}.99999999.tmp").touch()
     (tmp_path / "step-00000030.sagemaker-uploading").touch()
     (tmp_path / "step-00000040").touch()
     (tmp_path / "notes").mkdir()
@@ -369,13 +369,16 @@ def test_what_was_not_finished_goes_in_the_next_run(tmp_path):
     ):
         folder.mkdir(exist_ok=True)
         (folder / ".notes.tmp").touch()
-    left = [".algo-1.latest.json.7.tmp", ".algo-2.latest.json.7.tmp"]
-    left += [f"step-00000010/.algo-2.{of}.6a1b2c3d0001.pt.7.tmp" for of in ("rank-3-of-4", "host")]
-    left += ["step-00000010/.all.6a1b2c3d0001.pt.7.tmp"]
+    left = [".algo-1.latest.json.99999999.tmp", ".algo-2.latest.json.99999999.tmp"]
     left += [
-        f"step-00000010/sharded.6a1b2c3d0001/.rank-{rank}-of-4.json.7.tmp" for rank in range(4)
+        f"step-00000010/.algo-2.{of}.6a1b2c3d0001.pt.99999999.tmp" for of in ("rank-3-of-4", "host")
     ]
-    left += ["step-00000010/sharded.6a1b2c3d0001.0001/.rank-2-of-4.json.7.tmp"]
+    left += ["step-00000010/.all.6a1b2c3d0001.pt.99999999.tmp"]
+    left += [
+        f"step-00000010/sharded.6a1b2c3d0001/.rank-{rank}-of-4.json.99999999.tmp"
+        for rank in range(4)
+    ]
+    left += ["step-00000010/sharded.6a1b2c3d0001.0001/.rank-2-of-4.json.99999999.tmp"]
     for name in left:
         (tmp_path / name).touch()
     world = World(tmp_path)
@@ -774,3 +777,15 @@ def test_which_way_a_state_is_written(monkeypatch):
     """torch.save where the script has torch, and never for bytes."""
     monkeypatch.setitem(sys.modules, "torch", object())
     assert (content.kind_of({}), content.kind_of(b"")) == ("pt", "bin")
+
+
+def test_what_another_rank_writes_is_left_alone(tmp_path):
+    """A rank that resumes early removes nothing of a process that lives: it may be saving."""
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
+        alive = tmp_path / f".algo-1.latest.json.{other.pid}.tmp"
+        gone = tmp_path / ".algo-1.latest.json.99999999.tmp"
+        for path in (alive, gone):
+            path.touch()
+        shards._remove_left_over(str(tmp_path), (".algo-1.latest.",))
+        assert (alive.exists(), gone.exists()) == (True, False)
+        other.kill()

@@ -155,10 +155,20 @@ def _remove_left_over(folder: str, heads: tuple[str, ...]) -> list[str]:
     with contextlib.suppress(OSError):
         names = os.listdir(folder)
     for name in names:
-        if name.endswith(".tmp") and name.startswith(heads):
+        if name.endswith(".tmp") and name.startswith(heads) and not _is_being_written(name):
             with contextlib.suppress(OSError):
                 os.remove(os.path.join(folder, name))
     return names
+
+
+def _is_being_written(name: str) -> bool:
+    """Whether the process that a name tells of lives: another rank of this host, still saving."""
+    pid = name.split(".")[-2]
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return int(pid) != os.getpid() and bool(file.read(1))
+    except (OSError, ValueError):
+        return False
 
 
 def _open(path: str) -> BinaryIO:
