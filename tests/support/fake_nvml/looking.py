@@ -10,7 +10,7 @@ from typing import Any
 import pynvml
 
 import muster
-from fake_nvml.library import Library
+from fake_nvml.answers import Library
 from muster.check.gpu import probe
 
 

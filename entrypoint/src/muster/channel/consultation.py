@@ -10,7 +10,7 @@ Between roll call and ranks: the checks compare hosts so, and learn whom to call
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from muster.channel import message as msg
@@ -27,13 +27,26 @@ class Consultation:
     def __init__(self) -> None:
         self._told: dict[str, dict[str, Any]] = {}
 
-    def hear(self, host: str, message: Message, hosts: Sequence[str]) -> Message | None:
-        """Takes in what a host tells. What the leader is to be told, once all of `hosts` have.
+    def hear(
+        self, host: str, message: Message, hosts: Sequence[str]
+    ) -> Iterator[tuple[str, Message]]:
+        """Takes in what a host says. What follows: whom to tell, and what.
+
+        Args:
+            host: who says it.
+            message: a `tell`, or the leader's `answer`.
+            hosts: of the job, the leader first.
 
         Raises:
             WireError: it makes no sense; nothing has been changed by it.
         """
         topic = msg.text(message, "topic", _TOPIC_LIMIT)
+        if message["type"] == "answer":
+            if host != hosts[0]:
+                raise WireError("an answer that is not the leader's")
+            answered = {"type": "answered", "topic": topic, "answer": message.get("answer")}
+            yield from ((name, answered) for name in hosts)
+            return
         told = self._told.setdefault(topic, {})
         if host in told:
             raise WireError(f"{topic} was told twice")
@@ -41,12 +54,6 @@ class Consultation:
         if len(json.dumps(data)) > _DATA_LIMIT:
             raise WireError(f"{topic} was told at too great a length")
         told[host] = data
-        if len(told) < len(hosts):
-            return None
-        return {"type": "told", "topic": topic, "data": {name: told[name] for name in hosts}}
-
-
-def answered(message: Message) -> Message:
-    """The leader's answer as it goes to all. Raises WireError."""
-    topic = msg.text(message, "topic", _TOPIC_LIMIT)
-    return {"type": "answered", "topic": topic, "answer": message.get("answer")}
+        if len(told) == len(hosts):
+            whole = {name: told[name] for name in hosts}
+            yield hosts[0], {"type": "told", "topic": topic, "data": whole}

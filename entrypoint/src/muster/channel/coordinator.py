@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from muster.channel import message as msg
 from muster.channel import relay
 from muster.channel.agreement import HostFacts, disagreement, notes, nprocs
-from muster.channel.consultation import Consultation, answered
+from muster.channel.consultation import Consultation
 from muster.channel.council import Council
 from muster.channel.phases import Limits, Phase
 from muster.channel.rollcall import given_up
@@ -72,8 +72,7 @@ class Coordinator:
             "over": self._on_over,
             "reported": self._on_reported,
             "agree": self._on_agree,
-            "tell": self._on_tell,
-            "answer": self._on_answer,
+            **dict.fromkeys(("tell", "answer"), self._on_consult),
             **dict.fromkeys(relay.KINDS, self._on_relay),
         }.get(str(message.get("type")))
         if listen is None:
@@ -219,15 +218,10 @@ class Coordinator:
             self._send(name, answer)
         self._remind()
 
-    def _on_tell(self, host: HostState, message: Message) -> None:
+    def _on_consult(self, host: HostState, message: Message) -> None:
         hosts = [each.name for each in self.roster]
-        if told := self._consultation.hear(host.name, message, hosts):
-            self._send(self.roster.leader, told)
-
-    def _on_answer(self, host: HostState, message: Message) -> None:
-        if host.name != self.roster.leader:
-            raise WireError("an answer that is not the leader's")
-        self._send_all(answered(message))
+        for name, said in self._consultation.hear(host.name, message, hosts):
+            self._send(name, said)
 
     def _on_relay(self, host: HostState, message: Message) -> None:
         running = self.phase is Phase.RUN and not self._stop

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from muster.check.evidence import once
 from muster.check.finding import Here
 from muster.check.libraries import cached_libraries, find_library, loader_cache
+from muster.check.reading import names, text
 from muster.plan.instances import read_instances
 
 _AMAZON, _EFA = "0x1d0f", "0xefa"
@@ -61,8 +62,8 @@ def efa_devices(sys: str) -> tuple[str, ...]:
     return tuple(
         name
         for name in names
-        if _text(f"{folder}/{name}/device/vendor") == _AMAZON
-        and _text(f"{folder}/{name}/device/device").startswith(_EFA)
+        if text(f"{folder}/{name}/device/vendor").strip() == _AMAZON
+        and text(f"{folder}/{name}/device/device").strip().startswith(_EFA)
     )
 
 
@@ -99,7 +100,7 @@ def _look(here: Here) -> Fabric:
     return Fabric(
         found,
         expected,
-        nodes=sum(name.startswith("uverbs") for name in _names(f"{here.dev}/infiniband")),
+        nodes=sum(name.startswith("uverbs") for name in names(f"{here.dev}/infiniband")),
         offered=_ask_libfabric(here.env),
         plugin=_plugin(here),
         locked=resource.getrlimit(resource.RLIMIT_MEMLOCK)[0],
@@ -137,18 +138,3 @@ def _ask_libfabric(env: Mapping[str, str]) -> int | None:
         return None
     # It ends with an error, and prints nothing, where there is none.
     return offered_devices(done.stdout)
-
-
-def _text(path: str) -> str:
-    try:
-        with open(path, encoding="ascii", errors="replace") as file:
-            return file.read().strip()
-    except OSError:
-        return ""
-
-
-def _names(folder: str) -> list[str]:
-    try:
-        return os.listdir(folder)
-    except OSError:
-        return []

@@ -7,6 +7,7 @@ from typing import Any
 
 from muster.check.evidence import once
 from muster.check.finding import Check, Finding, Here, by_all, passed, skipped, unknown
+from muster.check.reading import text
 from muster.contract.machine import address_of
 
 _TWO_NETWORKS = (
@@ -41,12 +42,12 @@ def _look(here: Here) -> Interface:
     if not name:
         return Interface("", "", 0, "")
     folder = f"{here.sys}/class/net/{name}"
-    mtu = _text(f"{folder}/mtu")
+    mtu = text(f"{folder}/mtu").strip()
     return Interface(
         name,
         address_of(name),
         int(mtu) if mtu.isdecimal() else 0,
-        _text(f"{folder}/operstate"),
+        text(f"{folder}/operstate").strip(),
     )
 
 
@@ -83,14 +84,6 @@ def _interface(here: Here) -> Finding:
     if on_one_machine(here):
         return skipped("all hosts are on this machine's loopback")
     return judge_interface(interface(here))
-
-
-def _text(path: str) -> str:
-    try:
-        with open(path, encoding="ascii", errors="replace") as file:
-            return file.read().strip()
-    except OSError:
-        return ""
 
 
 CHECKS = (

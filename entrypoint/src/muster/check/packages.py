@@ -14,6 +14,7 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from muster.check.finding import Here
+from muster.check.reading import names, text
 
 _DIST_INFO = re.compile(
     r"(?P<name>[A-Za-z0-9_.]+)-(?P<version>[^-]+)(?:-py[\d.]+)?\.(?:dist-info|egg-info)"
@@ -52,7 +53,7 @@ def site_folders(python: str) -> tuple[str, ...]:
     found: list[str] = []
     for library in ("lib", "lib64", "local/lib"):
         folder = os.path.join(prefix, library)
-        versions = sorted(name for name in _names(folder) if re.fullmatch(r"python3(\.\d+)?", name))
+        versions = sorted(name for name in names(folder) if re.fullmatch(r"python3(\.\d+)?", name))
         for version in versions:
             for last in ("site-packages", "dist-packages"):
                 path = os.path.join(folder, version, last)
@@ -123,10 +124,10 @@ def versions(
     folders = script_folders(here)
     found = of_image(_manifest(prefix))
     if os.path.isdir(amazon):
-        found |= of_efa(_text(f"{amazon}/efa_installed_packages")) | of_dpkg(_text(dpkg))
+        found |= of_efa(text(f"{amazon}/efa_installed_packages")) | of_dpkg(text(dpkg))
     # What is there now counts more than what was there at the image's build.
-    found |= installed([name for folder in reversed(folders) for name in _names(folder)])
-    if driver := _DRIVER.search(_text(f"{here.proc}/driver/nvidia/version")):
+    found |= installed([name for folder in reversed(folders) for name in names(folder)])
+    if driver := _DRIVER.search(text(f"{here.proc}/driver/nvidia/version")):
         found["driver"] = driver["version"]
     if mpi := _mpi(here.env.get("PATH")):
         found["MPI"] = mpi
@@ -153,7 +154,7 @@ def _mpi(path: str | None) -> str:
         return ""
     prefix = os.path.dirname(os.path.dirname(os.path.realpath(mpirun)))
     for folder in ("lib", "lib64", "lib/x86_64-linux-gnu"):
-        for name in sorted(_names(os.path.join(prefix, folder))):
+        for name in sorted(names(os.path.join(prefix, folder))):
             if found := _MPI.fullmatch(name):
                 return f"libmpi {found['version']}"
     return ""
@@ -161,22 +162,7 @@ def _mpi(path: str | None) -> str:
 
 def _manifest(prefix: str) -> dict[str, object]:
     try:
-        manifest = json.loads(_text(os.path.join(prefix, "manifest.json")) or "{}")
+        manifest = json.loads(text(os.path.join(prefix, "manifest.json")) or "{}")
     except ValueError:
         return {}
     return manifest if isinstance(manifest, dict) else {}
-
-
-def _text(path: str) -> str:
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read()
-    except OSError:
-        return ""
-
-
-def _names(folder: str) -> list[str]:
-    try:
-        return os.listdir(folder)
-    except OSError:
-        return []

@@ -11,6 +11,7 @@ from typing import Any
 from muster.check.fabric import devices
 from muster.check.finding import Here
 from muster.check.packages import versions
+from muster.check.reading import text
 
 
 @dataclass(frozen=True)
@@ -121,17 +122,9 @@ def gpu_names(here: Here) -> list[str] | None:
 
 
 def _model(path: str) -> str:
-    lines = _text(path).splitlines()
+    lines = text(path).splitlines()
     return next((line.partition(":")[2].strip() for line in lines if line.startswith("Model")), "")
 
 
 def _boot(proc: str) -> str:
-    return _text(f"{proc}/sys/kernel/random/boot_id").strip()
-
-
-def _text(path: str) -> str:
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read()
-    except OSError:
-        return ""
+    return text(f"{proc}/sys/kernel/random/boot_id").strip()
