@@ -787,5 +787,9 @@ def test_what_another_rank_writes_is_left_alone(tmp_path):
         for path in (alive, gone):
             path.touch()
         shards._remove_left_over(str(tmp_path), (".algo-1.latest.",))
-        assert (alive.exists(), gone.exists()) == (True, False)
+        left = (alive.exists(), gone.exists())
         other.kill()
+        # A process that ended and that nobody has waited for writes nothing any more.
+        os.waitid(os.P_PID, other.pid, os.WEXITED | os.WNOWAIT)
+        shards._remove_left_over(str(tmp_path), (".algo-1.latest.",))
+        assert (left, alive.exists()) == ((True, False), False)

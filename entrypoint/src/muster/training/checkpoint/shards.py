@@ -165,9 +165,11 @@ def _is_being_written(name: str) -> bool:
     """Whether the process that a name tells of lives: another rank of this host, still saving."""
     pid = name.split(".")[-2]
     try:
-        with open(f"/proc/{pid}/cmdline", "rb") as file:
-            return int(pid) != os.getpid() and bool(file.read(1))
-    except (OSError, ValueError):
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            # "pid (name) state ...": the name may hold anything, so from the last bracket on.
+            state = file.read().rpartition(b")")[2].split()[0]
+        return int(pid) != os.getpid() and state not in (b"Z", b"X")
+    except (OSError, ValueError, IndexError):
         return False
 
 
