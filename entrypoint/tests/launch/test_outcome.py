@@ -122,6 +122,26 @@ def test_an_error_before_our_signal_is_real():
 
 
 @pytest.mark.parametrize(
+    ("raised_at", "code", "killed", "status"),
+    [
+        (8.5, -15, False, 1),  # dying of its error when our signal came
+        (8.5, -9, True, 1),
+        (9.5, -15, False, 143),  # its error is how it took our signal
+        (8.5, -11, False, 139),  # a crash on the way out is its own
+    ],
+)
+def test_our_signal_on_a_rank_that_is_dying(raised_at, code, killed, status):
+    """Python takes a while to end after an exception: our signal in that while isn't the status."""
+    raised = end(
+        0, code, time=raised_at, error="ValueError: mine", signalled=15, signalled_time=9.0
+    )
+    raised = RankEnd(**{**raised.__dict__, "time": 9.6, "killed": killed})
+    cause = outcome([raised]).cause
+    assert cause
+    assert (cause.headline, cause.status) == ("ValueError: mine", status)
+
+
+@pytest.mark.parametrize(
     "message",
     [
         "RuntimeError: [../gloo/pair.cc:534] Connection closed by peer [10.0.0.2]:29501",

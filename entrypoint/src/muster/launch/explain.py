@@ -15,7 +15,9 @@ from muster.requirements.compiler import NO_COMPILER
 DETAIL_LINES = 30
 """Of a rank's last lines on stderr, those that the failure's text may use."""
 
-_SPEAKING_CODES = (1, 2)
+_UNCAUGHT = 1
+"""Python's status after an exception that nothing caught."""
+_SPEAKING_CODES = (_UNCAUGHT, 2)
 """Codes that Python and argparse use themselves: there the last line on stderr is the reason."""
 
 _WORD = re.compile(r"\w")
@@ -75,7 +77,15 @@ def explain(host: str, end: RankEnd, evidence: Evidence) -> Cause:
         speaks = end.code in _SPEAKING_CODES and said
         headline = said if speaks else f"the script ended with status {end.code}"
     remedy = _remedy(headline, end, evidence)
-    return Cause(headline, "user", end.status, host, end.rank, detail, remedy)
+    return Cause(headline, "user", _own_status(end), host, end.rank, detail, remedy)
+
+
+def _own_status(end: RankEnd) -> int:
+    """The status of the rank's own failure, where ours came after it: while Python was dying of it."""
+    ours = end.code < 0 and -end.code in (end.signalled, signal.SIGKILL if end.killed else 0)
+    if end.error and ours and end.error.time < end.signalled_time:
+        return _UNCAUGHT
+    return end.status
 
 
 def overdue(host: str, ends: Sequence[RankEnd], stop_signal: int) -> Cause:
