@@ -1,5 +1,6 @@
 """A run in this very process, alone."""
 
+import json
 import os
 
 import pytest
@@ -56,6 +57,25 @@ def test_what_is_expected_is_told_beforehand(instance, flags, told, monkeypatch,
     monkeypatch.setattr(run._Session, "_sweep", lambda *_: None)
     assert main("all_reduce", flags) == 0
     assert told in capsys.readouterr().out
+
+
+def test_a_recorded_run_says_what_is_expected(tmp_path, monkeypatch, capsys):
+    """MUSTER_BASELINE names a run's JSON: the next run says in its note and its own JSON what it is held against."""
+    first, second = tmp_path / "first.json", tmp_path / "second.json"
+    flags = ["-b", "4K", "-e", "64K", "-f", "4", "-n", "2"]
+    assert main("all_reduce", [*flags, "-J", str(first)]) == 0
+    monkeypatch.setenv("MUSTER_BASELINE", str(first))
+    capsys.readouterr()
+    assert main("all_reduce", [*flags, "-J", str(second)]) == 0
+    assert (
+        "# note: expected for all_reduce of 65536 B on 1 x this machine: "
+        in capsys.readouterr().out
+    )
+    unknown, known = (
+        json.loads(path.read_text())["muster"]["expected"] for path in (first, second)
+    )
+    assert (unknown["size"], unknown["expected"]) == (65536, None)
+    assert (known["kind"], known["source"]) == ("recorded", str(first))
 
 
 def test_a_root_that_is_no_rank(capsys):

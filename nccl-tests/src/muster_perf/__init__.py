@@ -12,6 +12,7 @@ measure.py     times and checks one size
 results.py     the results as JSON
 byhost.py      the rates between hosts
 baselines.py   what a collective should reach
+burn.py        the same product again and again: a device that computes wrongly
 run.py         all of these together
 commands.py    the programs
 """

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,6 +13,10 @@ from muster_perf.errors import PerfError
 from muster_perf.flags import Flags
 from muster_perf.operations import Operation
 from muster_perf.world import World, hosts
+
+INSTANCE = "SM_CURRENT_INSTANCE_TYPE"
+BASELINE = "MUSTER_BASELINE"
+"""Names the JSON of a good run, which then says what is expected."""
 
 
 def head(operation: Operation, flags: Flags, world: World, devices: Sequence[str]) -> list[str]:
@@ -59,15 +65,15 @@ def outlook(
     operation: Operation, flags: Flags, names: Sequence[str], env: Mapping[str, str]
 ) -> list[str]:
     """What the largest size should reach, where the job says what its hosts are."""
-    instance = env.get("SM_CURRENT_INSTANCE_TYPE", "")
-    if not instance.startswith("ml."):
+    instance, recorded = env.get(INSTANCE, ""), env.get(BASELINE)
+    if not recorded and not instance.startswith("ml."):
         return []
     number = len(hosts(names))
     try:
-        known = expect(instance, number, operation.name, flags.maxbytes)
+        known = expect(instance, number, operation.name, flags.maxbytes, recorded)
     except PerfError as error:
         return [f"# note: {error.what}"]
-    on = f"{operation.name} of {flags.maxbytes} B on {number} x {instance}"
+    on = f"{operation.name} of {flags.maxbytes} B on {number} x {instance or 'this machine'}"
     if known.expected is None:
         return [f"# note: no expectation for {on}: {known.reason}"]
     origin = f"{known.kind} ({known.source}, {known.date})"
@@ -77,6 +83,7 @@ def outlook(
 
 def facts(
     operation: Operation,
+    flags: Flags,
     world: World,
     names: Sequence[str],
     env: Mapping[str, str],
@@ -85,15 +92,19 @@ def facts(
     """What the JSON file has beyond nccl-tests' schema."""
     import torch  # noqa: PLC0415
 
+    number, instance = len(hosts(names)), env.get(INSTANCE, "")
     told = {
         "version": __version__,
         "collective": operation.name,
         "backend": world.backend,
         "torch": torch.__version__,
         "world": world.size,
-        "hosts": len(hosts(names)),
-        "instance_type": env.get("SM_CURRENT_INSTANCE_TYPE", ""),
+        "hosts": number,
+        "instance_type": instance,
     }
+    with contextlib.suppress(PerfError):  # The notes above the table have said it.
+        known = expect(instance, number, operation.name, flags.maxbytes, env.get(BASELINE))
+        told["expected"] = {"size": flags.maxbytes, **dataclasses.asdict(known)}
     return told if view is None else {**told, "by_host": byhost.document(view)}
 
 

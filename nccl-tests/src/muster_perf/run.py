@@ -85,7 +85,7 @@ class _Session:
         view = self._look_at_hosts() if flags.by_host else None
         self._say([*gate.lines(), self._clock.line(), "#", ""])
         if path:
-            facts = report.facts(self._operation, self._world, self._names, env, view)
+            facts = report.facts(self._operation, flags, self._world, self._names, env, view)
             self._write(path, began, argv, facts)
         if problem := gate.problem():
             print(f"{command}: {problem}", file=sys.stderr, flush=True)
