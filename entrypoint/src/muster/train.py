@@ -156,10 +156,10 @@ class _Run:
         conclude(self.checks, meeting, job.current_host)
         self._enter("plan")
         plan = self.plan = make_plan(job, code, settings, facts, env)
-        if self.checks.all_full:
+        if self.checks.collectives:
             self._enter("check")
             ranks = _ranks(job, plan, facts, find_python(settings.python, env))
-            self.checks.later = (after_plan(plan, ranks, env, meeting, settings.severities),)
+            self.checks.later = after_plan(plan, ranks, self.checks, meeting)
         self._enter("launch")
         say(banner(job, plan))
         if settings.exec_only:
@@ -202,12 +202,11 @@ class _Run:
 
 
 def _ranks(job: Job, plan: Plan, facts: Facts, python: str) -> Ranks:
-    """This host's part of the world, as the launcher will make it."""
+    """The ranks of the world, as the launcher will make it."""
     sizes = facts.nprocs or (plan.world_size // len(plan.hosts),) * len(plan.hosts)
     return Ranks(
         python=python,
-        first=sum(sizes[: plan.node_rank]),
-        count=sizes[plan.node_rank],
-        world=sum(sizes),
+        sizes=tuple(sizes),
+        index=plan.node_rank,
         gpus=bool(job.machine.gpus),
     )

@@ -1,25 +1,56 @@
 import json
 import socket
 import sys
+import threading
 import time
 from dataclasses import replace
 
 import pytest
 
-from muster.check import Ranks, after_plan, collective
+from muster.check import Ranks, after_plan
+from muster.check.collective import worlds
+from muster.check.finding import Here
+from muster.check.running import Running
 from muster.errors import CheckError
-from muster.model import Plan
+from muster.model import Machine, Plan
+from muster.settings import read_settings
 
-
-def free_port() -> int:
-    """Return a port that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+RANK = """
+import json, os, socket, sys, time
+from pathlib import Path
+host, slow, words = os.environ["HOST"], os.environ["SLOW"].split(), sys.argv[1:]
+rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+place, hosts, calls = ("127.0.0.1", int(os.environ["MASTER_PORT"])), {host}, []
+if rank == 0:
+    listener = socket.create_server(place)
+    calls = [listener.accept()[0] for _ in range(size - 1)]
+    hosts |= {call.makefile().readline().strip() for call in calls}
+    for call in calls:
+        call.sendall((" ".join(hosts) + "\\n").encode())
+else:
+    while True:
+        try:
+            call = socket.create_connection(place)
+            break
+        except OSError:
+            time.sleep(0.01)
+    call.sendall((host + "\\n").encode())
+    hosts |= set(call.makefile().readline().split())
+"""
+"""A rank of a benchmark that measures nothing: it meets the others, and learns which hosts they are on."""
+WRITE = """
+if rank == 0:
+    ms = 500.0 if hosts & set(slow) else 5.0
+    row = {"size": 4 << 20, "in_place": {"time": ms * 1e3, "bus_bw": 1 / ms}}
+    told = {"results": [row], "muster": {"backend": "gloo", "world": size}}
+    if "muster_perf.burn" in words:
+        told = {"side": 512, "ranks": [{"milliseconds": 5.0, "digest": 7}] * size}
+    Path(words[words.index("-J") + 1]).write_text(json.dumps(told))
+"""
 
 
 class Alone:
-    """The meeting of a job of one host; `others` is what more hosts tell last."""
+    """The meeting of a job of one host; `others` is what more hosts tell of a topic."""
 
     def __init__(self, host: str = "algo-1", others=None) -> None:
         self.host, self.others, self.topics = host, others or {}, []
@@ -29,8 +60,42 @@ class Alone:
 
     def consult(self, topic, data, judge):
         self.topics.append(topic)
-        more = self.others if len(self.topics) > 1 else {}
-        return json.loads(json.dumps(judge({**more, self.host: data})))
+        return json.loads(json.dumps(judge({self.host: data, **self.others.get(topic, {})})))
+
+
+class Together:
+    """The meeting of several hosts, each in a thread of this process; for one of them."""
+
+    def __init__(self, hosts, host: str = "", shared=None) -> None:
+        self.hosts, self.host = hosts, host
+        self.topics, self.told, self.answers, self.barrier = shared or (
+            *([], {}, {}),
+            threading.Barrier(len(hosts), timeout=60),
+        )
+
+    def of(self, host: str) -> "Together":
+        shared = self.topics, self.told, self.answers, self.barrier
+        return Together(self.hosts, host, shared)
+
+    def during(self, work):
+        return work()
+
+    def consult(self, topic, data, judge):
+        self.told.setdefault(topic, {})[self.host] = json.loads(json.dumps(data))
+        self.barrier.wait()
+        if self.host == self.hosts[0]:
+            self.topics.append(topic)
+            ordered = {host: self.told[topic][host] for host in self.hosts}
+            self.answers[topic] = json.loads(json.dumps(judge(ordered)))
+        self.barrier.wait()
+        return self.answers[topic]
+
+
+def free_port() -> int:
+    """Return a port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
 
 
 @pytest.fixture
@@ -49,6 +114,7 @@ def plan() -> Plan:
         cwd="/",
         env={},
         rank_env={},
+        names={"127.0.0.1": "algo-1"},
     )
 
 
@@ -56,8 +122,8 @@ def plan() -> Plan:
 def python(tmp_path):
     """Return a function that makes a Python whose benchmark is a few lines."""
 
-    def make(text: str) -> str:
-        path = tmp_path / "python"
+    def make(text: str, name: str = "python") -> str:
+        path = tmp_path / name
         path.write_text(
             f"#!{sys.executable}\nimport os, sys, time\nrank = int(os.environ['RANK'])\n{text}\n"
         )
@@ -67,79 +133,229 @@ def python(tmp_path):
     return make
 
 
-def look(plan: Plan, python: str, meeting=None, **severities: str):
-    named = {name.replace("_", "."): value for name, value in severities.items()}
-    ranks = Ranks(python, 0, 2, 2, gpus=False)
-    return after_plan(plan, ranks, {"PATH": "/usr/bin:/bin"}, meeting or Alone(), named)
+@pytest.fixture
+def look(make_job, plan, tmp_path):
+    """Return a function that lets one host's ranks add something up."""
+
+    def run(
+        python, *, meeting=None, level="full", sizes=(2,), gpus=0, env=None, of=plan, **settings
+    ):
+        machine = Machine(cpus=2, gpus=gpus, interfaces=("eth0",), shm=0)
+        job = make_job(machine=machine, checkpoints=str(tmp_path))
+        env = {"PATH": "/usr/bin:/bin", "OMP_NUM_THREADS": "1", **(env or {})}
+        read = read_settings({name.upper(): value for name, value in settings.items()})
+        running = Running((), Here(job, read, env, 2, "full"), read.severities)
+        running.collectives = level
+        ranks = Ranks(python, sizes, of.node_rank, gpus=bool(gpus))
+        found = after_plan(of, ranks, running, meeting or Alone(of.host))
+        return {result.name: result for result in found}
+
+    return run
 
 
-def test_two_ranks_meet_and_add_up(plan, capfd):
+@pytest.fixture
+def several(look, plan, python):
+    """Return a function that runs the steps of several hosts; each host's results, or its error, and the topics."""
+
+    def run(hosts, slow=(), text=WRITE, **settings):
+        meeting, found = Together(hosts), {}
+        program = python(RANK + text)
+
+        def one(index, host):
+            env = {"HOST": host, "SLOW": " ".join(slow)}
+            own = replace(plan, host=host, hosts=hosts, node_rank=index, names={})
+            try:
+                found[host] = look(
+                    program,
+                    meeting=meeting.of(host),
+                    sizes=(1,) * len(hosts),
+                    env=env,
+                    of=own,
+                    **settings,
+                )
+            except CheckError as error:
+                found[host] = error
+
+        threads = [threading.Thread(target=one, args=each) for each in enumerate(hosts)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return found, meeting.topics
+
+    return run
+
+
+FOUR = ("algo-1", "algo-2", "algo-3", "algo-4")
+
+
+def test_two_ranks_meet_and_add_up(look, capfd):
     """The real benchmark runs over gloo, and the log says what it has measured."""
-    found = look(plan, sys.executable)
-    assert found.status == "PASS", found.evidence
-    assert found.evidence.startswith("4M over 2 ranks by gloo: ")
+    found = look(sys.executable)
+    assert {name: one.status for name, one in found.items()} == {
+        "collective.burn": "PASS",
+        "collective.host": "SKIP",
+        "collective.job": "PASS",
+    }
+    assert found["collective.job"].evidence.startswith("4M over 2 ranks by gloo: ")
+    assert "(64K 0." in found["collective.job"].evidence
+    assert found["collective.job"].evidence.endswith(
+        "not judged: no number is known for all_reduce on 1 x ml.m5.large: record a good run (-J)"
+    )
+    assert "2 ranks, " in found["collective.burn"].evidence
     assert "PASS    collective.job" in capfd.readouterr().err
 
 
-def test_a_rank_that_fails(plan, python):
+def test_a_good_run_of_ones_own(look, tmp_path):
+    """What the job has recorded in its checkpoints is what it is held against, and the verdict says so."""
+    row = {"size": 4 << 20, "out_of_place": {"bus_bw": 1e6}, "in_place": {"bus_bw": 1e6}}
+    own = {"collective": "all_reduce", "hosts": 1, "instance_type": "ml.m5.large"}
+    run = {"start_time": "2026-12-01", "results": [row], "muster": own}
+    (tmp_path / "muster-baseline.json").write_text(json.dumps(run), encoding="utf-8")
+    with pytest.raises(
+        CheckError,
+        match=r"expected 1e\+06 GB/s \(recorded: .*, and below 5e\+05 something is wrong",
+    ):
+        look(sys.executable)
+
+
+def test_a_rank_that_fails(look, python):
     """Its own last words are the evidence, at once, though the other rank still waits."""
     began = time.monotonic()
+    program = python("print('no such device') or sys.exit(3) if rank else time.sleep(50)")
     with pytest.raises(
-        CheckError, match=r"collective\.job on algo-1: rank 1: no such device"
+        CheckError, match=r"collective\.burn on algo-1: rank 1: no such device"
     ) as error:
-        look(plan, python("print('no such device') or sys.exit(3) if rank else time.sleep(50)"))
+        look(program)
     assert time.monotonic() - began < 10
-    assert "MUSTER_CHECKS=collective.job=warn" in error.value.remedy
+    assert "MUSTER_CHECKS=collective.burn=warn" in error.value.remedy
 
 
-def test_ranks_that_never_meet(plan, python, monkeypatch):
+def test_a_rank_that_crashes(look, python):
+    """The signal is its own; those that were ended for it are not named."""
+    program = python("os.kill(os.getpid(), 11) if rank else time.sleep(50)")
+    with pytest.raises(CheckError, match="rank 1: killed by signal 11"):
+        look(program)
+
+
+def test_ranks_that_never_meet(look, python, monkeypatch):
     """They cost their time and no more, and nothing of them is left."""
-    monkeypatch.setattr(collective, "_LIMIT_S", 0.5)
-    with pytest.raises(CheckError, match="an all-reduce over 2 ranks has not ended within 60 s"):
-        look(plan, python("time.sleep(50)"))
+    monkeypatch.setattr(worlds, "LIMIT_S", 0.5)
+    with pytest.raises(CheckError, match="2 ranks have not ended within 0 s"):
+        look(python("time.sleep(50)"))
 
 
-def test_a_warning_goes_on(plan, python):
-    """As the user wants it: the result is a WARN."""
-    found = look(plan, python("sys.exit(3)"), collective_job="warn")
-    assert found.status == "FAIL"
+def test_a_warning_goes_on(look, python):
+    """As the user wants it."""
+    off = "collective.burn=off,collective.job=warn"
+    found = look(python("sys.exit(3)"), muster_checks=off)
+    assert [found[name].status for name in ("collective.burn", "collective.job")] == [
+        "SKIP",
+        "WARN",
+    ]
 
 
 @pytest.mark.parametrize(
-    ("text", "severities", "why"),
+    ("text", "checks", "why"),
     [
         (
             "sys.exit(\"No module named 'muster_perf'\")",
-            {},
+            "host.shm=off",
             "the script's Python has no muster_perf",
         ),
-        ("sys.exit(9)", {"collective_job": "off"}, "it is switched off"),
+        ("sys.exit(9)", "collective.burn=off,collective.job=off", "it is switched off"),
     ],
 )
-def test_nothing_to_run(plan, python, text, severities, why):
+def test_nothing_to_run(look, python, text, checks, why):
     """A Python without the benchmark, or a user who wants none, is no failure."""
-    found = look(plan, python(text), **severities)
+    found = look(python(text), muster_checks=checks)["collective.job"]
     assert (found.status, found.evidence) == ("SKIP", why)
 
 
-def test_hosts_that_train_by_themselves(plan, python):
-    """There is no world to add up; a host outside of the training groups only looks on."""
-    assert look(replace(plan, launcher="plain"), python("sys.exit(9)")).status == "SKIP"
-    outside = replace(plan, launcher="plain", rank_env={"MUSTER_IN_WORLD": "0"})
-    assert look(outside, python("sys.exit(9)")).evidence == "this host's group does not train"
+def test_nothing_where_the_hosts_have_agreed_on_nothing(look, python):
+    """No process is started, and nobody is consulted."""
+    meeting = Alone()
+    assert look(python("sys.exit(9)"), meeting=meeting, level="") == {}
+    assert meeting.topics == []
 
 
-def test_who_has_failed_first_ends_the_job(plan, python):
+def test_one_rank(look, python):
+    """It has nothing to add up; at the level fast it is not even started."""
+    found = look(python("sys.exit(9)"), sizes=(1,), level="fast", gpus=1)
+    assert {one.status for one in found.values()} == {"SKIP"}
+
+
+def test_hosts_that_train_by_themselves(plan, look, python):
+    """There is no world to add up; a host outside of the training groups only listens."""
+    plain = replace(plan, launcher="plain")
+    found = look(python("sys.exit(9)"), of=plain, muster_checks="collective.burn=off")
+    assert found["collective.job"].evidence == "the launcher is plain: hosts train by themselves"
+    outside = replace(plain, rank_env={"MUSTER_IN_WORLD": "0"})
+    others = {
+        "collective": {"algo-2": {"hosts": ["algo-2"], "port": 1, "refused": {}}},
+        **{
+            f"collective.{name}": {"algo-2": ["ok", "", {}, 0.1]}
+            for name in ("burn", "host", "job")
+        },
+    }
+    found = look(python("sys.exit(9)"), of=outside, meeting=Alone(others=others))
+    assert {one.evidence for one in found.values()} == {"this host's group does not train"}
+
+
+def test_who_has_failed_first_ends_the_job(look, plan, python):
     """The others have only lost their connection, or waited in vain."""
-    early = ["collective.job", "FAIL", "rank 7: CUDA error", "", 0.001]
-    meeting = Alone(others={"algo-2": early})
-    assert look(plan, python("sys.exit(3)"), meeting).status == "FAIL"
-    late = [
-        "collective.job",
-        "FAIL",
-        "an all-reduce over 2 ranks has not ended within 60 s",
-        "",
-        0.001,
-    ]
-    with pytest.raises(CheckError, match="algo-1"):
-        look(plan, python("sys.exit(3)"), Alone(others={"algo-0": late}))
+    two = replace(plan, hosts=("algo-1", "algo-2"), names={})
+    mine = python("sys.exit(3)")
+
+    def end_with(kind, seconds):
+        told = [kind, "rank 7: CUDA error", {}, seconds]
+        book = {"hosts": two.hosts, "port": 1, "refused": {}}
+        others = {"collective": {"algo-2": book}, "collective.job": {"algo-2": told}}
+        off = "collective.burn=off,collective.host=off,collective.pairs=off"
+        meeting = Alone(others=others)
+        return look(mine, of=two, sizes=(2, 2), meeting=meeting, muster_checks=off)
+
+    assert end_with("failed", 0.001)["collective.job"].status == "FAIL"
+    with pytest.raises(CheckError, match="on algo-1: rank 0: status 3"):
+        end_with("late", 0.001)
+
+
+def test_all_hosts_are_well(several):
+    """One round of pairs at the level full, and every host has its own results."""
+    found, topics = several(FOUR)
+    assert topics == ["collective", "collective.burn", "collective.job", "collective.pairs 1"]
+    for host in FOUR:
+        assert found[host]["collective.pairs"].status == "PASS"
+        assert found[host]["collective.pairs"].evidence == "2 pairs: 5.0 to 5.0 ms"
+
+
+@pytest.mark.parametrize("slow", FOUR)
+def test_a_slow_host_is_named(several, slow, capfd):
+    """Among four, by the second round; without GPUs it is a warning."""
+    found, topics = several(FOUR, [slow])
+    assert topics[-2:] == ["collective.pairs 1", "collective.pairs 2"]
+    statuses = {host: found[host]["collective.pairs"].status for host in FOUR}
+    assert {host for host, status in statuses.items() if status != "PASS"} == {slow}
+    assert statuses[slow] == "WARN"
+    assert f"did well ({slow})" in capfd.readouterr().err
+
+
+def test_a_host_that_breaks_every_world_it_is_in(several):
+    """The whole job's failure leads to the pairs at the level fast, too, and they name the host, on which it ends."""
+    text = "if 'algo-3' in hosts and size > 1: sys.exit('wrong values')\n" + WRITE
+    found, topics = several(FOUR, text=text, level="fast", gpus=1, muster_efa="off")
+    assert topics == ["collective", "collective.job", "collective.pairs 1", "collective.pairs 2"]
+    error = found.pop("algo-3")
+    assert isinstance(error, CheckError)
+    assert error.what.startswith("check collective.pairs on algo-3: with algo-4: rank ")
+    assert error.what.endswith("with others algo-4 and algo-1 did well")
+    assert not any(isinstance(each, CheckError) for each in found.values())
+
+
+def test_two_hosts_can_only_be_told_together(several):
+    """It is one of two, and the first of them says so."""
+    text = "if size > 1: sys.exit('wrong values')\n" + WRITE
+    found, _ = several(FOUR[:2], text=text)
+    errors = [each for each in found.values() if isinstance(each, CheckError)]
+    assert len(errors) == 1
+    assert "no third host can tell" in errors[0].what

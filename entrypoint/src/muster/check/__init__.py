@@ -11,7 +11,7 @@ interface.py exchange.py probing.py reached.py   the network: every host calls e
 told.py compare.py alike.py                      what a comparison of hosts shows
 efa.py fabric.py nccl_log.py                     EFA, and which network NCCL has picked
 software.py packages.py libraries.py variables.py   versions, one NCCL, variables that do harm
-collective.py  an all-reduce over all ranks, once all else is well
+collective/    ranks that add something up, once all else is well
 device.py checkpoints.py  what ends a job before anything else is done
 """
 

@@ -19,7 +19,7 @@ CHECKS: tuple[Check, ...] = (
 )
 """In the order in which they are shown."""
 
-LATER = (collective.CHECK,)
+LATER = collective.CHECKS
 """What needs the plan of the job, and runs after all others."""
 
 OFF = "off"

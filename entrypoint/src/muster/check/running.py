@@ -28,8 +28,8 @@ class Running:
         """What is not found out here alone."""
         checks = [check for check in checks if not check.together]
         self.level = here.level if checks else "off"
-        self.all_full = False
-        """Whether all hosts look at everything: known once they have concluded."""
+        self.collectives = ""
+        """How much the ranks are to add up on all hosts, known once they have concluded: nothing, fast or full."""
         self.later: tuple[Result, ...] = ()
         """What has been found out after that."""
         self._severities = severities

@@ -6,7 +6,7 @@ Effects: those of the checks; the leader logs a table.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from muster.check import compare, table
@@ -45,9 +45,14 @@ def conclude(running: Running, meeting: Consulting, host: str) -> tuple[Result, 
     with calling(running.here, meeting, wanted=CHECK in running.together) as network:
         facts = tell(running.here) | {"network": network} if running.together else None
         packed = [result.pack() for result in results]
-        told = {"results": packed, "facts": facts, "level": running.level}
+        told = {
+            "results": packed,
+            "facts": facts,
+            "level": running.level,
+            "gpus": running.here.job.machine.gpus,
+        }
         answer = meeting.consult("checks", told, lambda data: _answer(data, running, meeting))
-    running.all_full = answer["full"] is True
+    running.collectives = str(answer["collectives"])
     verdict = table.Verdict(answer["host"], _result(answer["result"]), answer["others"])
     if verdict.host == host and verdict.result:
         raise _failure(verdict, host)
@@ -71,10 +76,17 @@ def _answer(data: Mapping[str, Any], running: Running, meeting: Consulting) -> d
     verdict = table.judge(found, running.together)
     return dataclasses.asdict(verdict) | {
         "result": verdict.result.pack() if verdict.result else None,
-        "full": all(
-            isinstance(told, dict) and told.get("level") == "full" for told in data.values()
-        ),
+        "collectives": _collectives([told for told in data.values() if isinstance(told, dict)]),
     }
+
+
+def _collectives(told: Sequence[Mapping[str, Any]]) -> str:
+    """How much all hosts want of what they do together: at the level fast GPUs alone add something up."""
+    levels = {one.get("level") for one in told}
+    if levels == {"full"}:
+        return "full"
+    on_gpus = all(one.get("gpus") for one in told)
+    return "fast" if on_gpus and levels <= {"fast", "full"} else ""
 
 
 def _results(told: Any) -> list[Result]:

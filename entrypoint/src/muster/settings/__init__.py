@@ -90,6 +90,7 @@ class Settings:
     exec_only: bool
     check: str
     severities: Mapping[str, str]
+    baseline: str | None
     efa: str
 
 

@@ -22,6 +22,13 @@ CHECK: dict[str, Setting] = {
         "CHECK=off, CHECK=warn or CHECK=fail, with commas",
         "What single checks may do: host.shm=off,gpu.clocks=fail.",
     ),
+    "baseline": Setting(
+        "MUSTER_BASELINE",
+        str,
+        None,
+        "a file",
+        "The JSON of a good run of all_reduce_perf, which the checks hold this one against (docs/checks.md). Default: muster-baseline.json in the checkpoints, if it is there.",
+    ),
     "efa": Setting(
         "MUSTER_EFA",
         one_of(EFA),

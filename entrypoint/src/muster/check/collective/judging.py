@@ -1,0 +1,199 @@
+"""What the figures of a world come to, against each other and against what is expected. Pure."""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from muster.check.collective.pairs import Limits, Pair, Trial
+from muster.check.collective.worlds import IDLE, Told
+from muster.check.figures import counted
+from muster.check.finding import Finding, Status, combined, passed, skipped, unknown
+from muster.check.nccl_log import judge_network, read_log
+
+_REMEDY = "`muster train all_reduce_perf -b 8 -e 64M -f 2` repeats it by hand; NCCL_DEBUG=INFO says what NCCL does."
+_SLOW = (
+    "Does NCCL use EFA (efa.nccl)? docs/benchmark.md says how to look for the slow host by hand."
+)
+_BURNT = "Start the job again so that it gets other instances: this one computes wrongly."
+_LAGS = "Start the job again so that it gets other instances: every step waits for the slowest GPU."
+_MIB = 1024 * 1024
+
+
+def reduced(told: Told, *, efa: bool | None) -> Told:
+    """What is to be told of a world, from what its ranks have written here.
+
+    Args:
+        told: with the `result` of rank 0, and NCCL's `log`.
+        efa: whether NCCL should use it; None where its network is of no interest.
+    """
+    result, log = told.figures.get("result"), told.figures.get("log", "")
+    figures: dict[str, Any] = {}
+    try:
+        if result and "side" in result:
+            ranks = [(rank["milliseconds"], rank["digest"]) for rank in result["ranks"]]
+            figures = {"ranks": ranks}
+        elif result:
+            figures = _all_reduce(result)
+    except (KeyError, TypeError):
+        pass  # The ranks have ended well: that is what counts.
+    if efa is not None:
+        found = judge_network(read_log(log), wanted=efa)
+        figures["network"] = [found.status, found.evidence, found.remedy]
+    return replace(told, figures=figures)
+
+
+def _all_reduce(result: Mapping[str, Any]) -> dict[str, Any]:
+    """Of a benchmark's JSON: `rows` of bytes, ms, GB/s in place, and what was expected."""
+    rows = [
+        (row["size"], row["in_place"]["time"] / 1e3, row["in_place"]["bus_bw"])
+        for row in result["results"]
+    ]
+    own = result["muster"]
+    known = {name: own[name] for name in ("backend", "world")}
+    return {**known, "rows": rows, "expected": own.get("expected", {})}
+
+
+def of_pair(pair: Pair, told: Mapping[str, Told]) -> Trial:
+    """What two hosts have shown together."""
+    both = [told.get(host, IDLE) for host in pair]
+    bad = sorted((one.kind == "late", one.seconds, one.text) for one in both if one.kind != "ok")
+    if bad:
+        return Trial(pair, bad[0][-1] or "it was not tried")
+    if not both[0].figures.get("rows"):
+        return Trial(pair, "it told nothing")
+    return Trial(pair, ms=largest(both[0])[1])
+
+
+def of_networks(told: Mapping[str, Told]) -> dict[str, Finding]:
+    """Which network NCCL has picked on each host."""
+    found = {}
+    for host, one in told.items():
+        if one.kind == "idle":
+            continue
+        network = one.figures.get("network")
+        found[host] = Finding(*network) if network else unknown("there is no log of NCCL's")
+    return found
+
+
+def largest(told: Told) -> tuple[int, float, float]:
+    """Bytes, ms and GB/s of the largest size. Raises IndexError or KeyError where nothing was told."""
+    size, ms, busbw = told.figures["rows"][-1]
+    return int(size), float(ms), float(busbw)
+
+
+def of_world(told: Told, ranks: int) -> Finding:
+    """What a world's ranks on one host have seen, whatever their speed."""
+    if told.kind == "absent":
+        return skipped(told.text)
+    if told.kind == "idle":
+        return skipped("this host's group does not train")
+    if told.kind == "broken":
+        return unknown(told.text)
+    if told.kind != "ok":
+        return Finding("FAIL", told.text, _REMEDY)
+    return passed(_shown(told) or f"{ranks} ranks have had what they should")
+
+
+def of_job(told: Mapping[str, Told], ranks: int) -> dict[str, Finding]:
+    """What each host has seen of the world of all of them; the speed counts where rank 0 is."""
+    found = {host: of_world(one, ranks) for host, one in told.items()}
+    for host, one in told.items():
+        if found[host].status == "PASS" and one.figures.get("rows"):
+            found[host] = against_expected(one)
+    return found
+
+
+def against_expected(told: Told) -> Finding:
+    """The bandwidth against what is known of such a job; the verdict says from where."""
+    shown = _shown(told)
+    size, _, busbw = largest(told)
+    known = told.figures.get("expected") or {}
+    if known.get("expected") is None or known["size"] != size:
+        why = known.get("reason") or "no number is known for it"
+        return passed(f"{shown}; not judged: {why}")
+    origin = f"{known['kind']}: {known['source']}, {known['date']}"
+    evidence = f"{shown}; expected {known['expected']:.4g} GB/s ({origin})"
+    if busbw < known["floor"]:
+        return Finding(
+            "FAIL", f"{evidence}, and below {known['floor']:.4g} something is wrong", _SLOW
+        )
+    if busbw < known["warn"]:
+        return Finding("WARN", f"{evidence}, and {known['warn']:.4g} is worth a look", _SLOW)
+    return passed(evidence)
+
+
+def of_hosts(told: Mapping[str, Told], limits: Limits) -> dict[str, Finding]:
+    """What each host has seen alone, and how its time stands to the others'."""
+    found = {host: of_world(one, 0) for host, one in told.items()}
+    times = {host: largest(one)[1] for host, one in told.items() if one.figures.get("rows")}
+    if len(times) > 1:
+        median = statistics.median_low(times.values())
+        for host, ms in times.items():
+            if found[host].status == "PASS":
+                found[host] = _relative(found[host].evidence, ms, median, "hosts", limits)
+    return found
+
+
+def of_burns(told: Mapping[str, Told], limits: Limits) -> dict[str, Finding]:
+    """What each host's ranks have computed, and how long a product took them, against all ranks of the job."""
+    ranks = {host: one.figures["ranks"] for host, one in told.items() if one.figures.get("ranks")}
+    every = [rank for each in ranks.values() for rank in each]
+    found = {host: _burnt(one) for host, one in told.items()}
+    if not every:
+        return found
+    median = statistics.median_low([ms for ms, _ in every])
+    digests = Counter(digest for _, digest in every)
+    for host, each in ranks.items():
+        parts = [
+            _relative(f"rank {i}", ms, median, "ranks", limits) for i, (ms, _) in enumerate(each)
+        ]
+        told_apart = [part for part in parts if part.status != "PASS"] + _wrong(each, digests)
+        times = f"{min(ms for ms, _ in each):.2f} to {max(ms for ms, _ in each):.2f} ms a product"
+        ranks_here = counted(len(each), "rank")
+        found[host] = combined(told_apart) if told_apart else passed(f"{ranks_here}, {times}")
+    return found
+
+
+def _burnt(told: Told) -> Finding:
+    finding = of_world(told, 0)
+    return Finding("FAIL", finding.evidence, _BURNT) if finding.status == "FAIL" else finding
+
+
+def _wrong(ranks: Sequence[tuple[float, int]], digests: Counter[int]) -> list[Finding]:
+    """What is wrong with the products of a host's ranks, which should be those of all ranks of the job."""
+    (right, most), *others = digests.most_common()
+    if others and most * 2 <= digests.total():
+        return [Finding("FAIL", "the ranks' products differ, and no two alike are most", _BURNT)]
+    return [
+        Finding("FAIL", f"rank {i}: its products are not those of most ranks of the job", _BURNT)
+        for i, (_, digest) in enumerate(ranks)
+        if digest != right
+    ]
+
+
+def _relative(said: str, ms: float, median: float, of: str, limits: Limits) -> Finding:
+    if ms <= limits.warn * median:
+        return passed(said)
+    status: Status = "FAIL" if ms > limits.fail * median else "WARN"
+    return Finding(
+        status, f"{said}: {ms:.2f} ms, {ms / median:.1f} times the median of all {of}", _LAGS
+    )
+
+
+def _shown(told: Told) -> str:
+    rows = told.figures.get("rows")
+    if not rows:
+        return ""
+    size, ms, busbw = largest(told)
+    over = f"over {counted(told.figures['world'], 'rank')} by {told.figures['backend']}"
+    text = f"{_size(size)} {over}: {ms:.1f} ms, busbw {busbw:.2f} GB/s"
+    smaller = [f"{_size(int(size))} {busbw:.2f}" for size, _, busbw in rows[:-1]]
+    return text + (f" ({', '.join(smaller)})" if smaller else "")
+
+
+def _size(count: int) -> str:
+    return f"{count // _MIB}M" if count >= _MIB else f"{count // 1024}K"

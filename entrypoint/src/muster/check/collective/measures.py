@@ -1,0 +1,104 @@
+"""What this host's ranks are asked to measure, and in which worlds. Effects: those of worlds.py."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from muster.check.collective import judging
+from muster.check.collective.book import Book
+from muster.check.collective.pairs import Pair
+from muster.check.collective.worlds import IDLE, MODULE, Ranks, Told, World, Worlds
+from muster.check.fabric import devices
+from muster.check.finding import Here
+from muster.model import Plan
+
+_RECORDED = "muster-baseline.json"
+"""In the checkpoints: a good run of the job, which the next one is held against."""
+_SIZE = {True: "64M", False: "4M"}
+"""By whether there are GPUs: 64 MiB take milliseconds between them, and seconds over gloo on few cores."""
+_SWEEP = {True: ("1M", "1G"), False: ("64K", "4M")}
+_FACTOR = {True: "4", False: "8"}
+_CALLS = {True: "10", False: "3"}
+_BURN_S = {True: "10", False: "2"}
+
+
+class Measures:
+    """The worlds that this host has a part in.
+
+    Args:
+        plan: this host's.
+        ranks: of the job, and this host's part.
+        here: this host as the checks see it.
+        book: what the hosts have told each other.
+        worlds: starts the ranks.
+        full: whether the whole job's world sweeps over sizes.
+    """
+
+    def __init__(
+        self, plan: Plan, ranks: Ranks, here: Here, book: Book, worlds: Worlds, *, full: bool
+    ) -> None:
+        self._plan = plan
+        self._ranks = ranks
+        self._here = here
+        self._book = book
+        self._worlds = worlds
+        self._full = full
+        self._addresses = {host: address for address, host in plan.names.items()}
+
+    def burn(self) -> Told:
+        """This host's ranks multiply matrices."""
+        words = [f"{MODULE}.burn", "--seconds", _BURN_S[self._ranks.gpus]]
+        return self._hold([self._plan.host], words)
+
+    def alone(self) -> Told:
+        """This host's ranks add up among themselves."""
+        return self._hold([self._plan.host], self._all_reduce(_SIZE[self._ranks.gpus]))
+
+    def together(self) -> Told:
+        """All ranks of the job add up, where they will meet."""
+        least, most = _SWEEP[self._ranks.gpus] if self._full else (_SIZE[self._ranks.gpus],) * 2
+        return self._hold(self._book.hosts, self._all_reduce(least, most))
+
+    def in_pair(self, pairs: Sequence[Pair]) -> Told:
+        """This host's ranks add up with those of the host that it is paired with."""
+        mine = next((pair for pair in pairs if self._plan.host in pair), None)
+        return self._hold(mine, self._all_reduce(_SIZE[self._ranks.gpus])) if mine else IDLE
+
+    def _all_reduce(self, least: str, most: str = "") -> list[str]:
+        gpus = self._ranks.gpus
+        return [
+            *(MODULE, "all_reduce", "-b", least, "-e", most or least),
+            *("-f", _FACTOR[gpus], "-n", _CALLS[gpus]),
+        ]
+
+    def _hold(self, hosts: Sequence[str], words: Sequence[str]) -> Told:
+        sizes = [self._ranks.sizes[self._book.hosts.index(host)] for host in hosts]
+        place = hosts.index(self._plan.host)
+        address, port = self._meeting_point(hosts)
+        world = World(address, port, sum(sizes[:place]), sizes[place], sum(sizes))
+        variables = {"SM_CURRENT_INSTANCE_TYPE": self._here.job.instance_type}
+        recorded = self._recorded()
+        if recorded and len(hosts) == len(self._book.hosts):
+            variables["MUSTER_BASELINE"] = recorded
+        told = self._worlds.hold(world, words, variables)
+        between = self._ranks.gpus and len(hosts) > 1
+        return judging.reduced(told, efa=self._wants_efa() if between else None)
+
+    def _meeting_point(self, hosts: Sequence[str]) -> tuple[str, int]:
+        """The job's own, or the first of these hosts'."""
+        if len(hosts) == len(self._book.hosts) > 1:
+            return self._plan.master_addr, self._plan.master_port
+        first = hosts[0]
+        return self._addresses.get(first, first), self._book.ports[first]
+
+    def _recorded(self) -> str:
+        """The job's own good run; empty where there is none."""
+        here = self._here
+        found = os.path.join(here.job.checkpoints, _RECORDED) if here.job.checkpoints else ""
+        return here.settings.baseline or (found if os.path.exists(found) else "")
+
+    def _wants_efa(self) -> bool:
+        """Whether NCCL should go over EFA between hosts."""
+        efa = self._here.settings.efa
+        return efa == "require" or (efa == "auto" and bool(devices(self._here)))

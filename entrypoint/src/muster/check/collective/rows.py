@@ -1,0 +1,72 @@
+"""The checks of this package, as the page has them. They need the job's plan, and so run after all others."""
+
+from __future__ import annotations
+
+from muster.check.collective.pairs import ROUNDS
+from muster.check.collective.worlds import LIMIT_S
+from muster.check.finding import Check, by_all
+
+BURN, HOST, JOB, NETWORK, PAIRS = (
+    "collective.burn",
+    "collective.host",
+    "collective.job",
+    "efa.nccl",
+    "collective.pairs",
+)
+_OURS = "our own choice"
+_FAST = "At the level fast on GPUs, at full everywhere"
+_ENDS = f"FAIL for a wrong value, a rank that fails, or no end within {LIMIT_S:.0f} s"
+
+CHECKS: tuple[Check, ...] = (
+    Check(
+        BURN,
+        "full",
+        "Every rank multiplies the same matrices for 10 s (2 s on CPUs), each host for itself, and all products are compared",
+        by_all,
+        limits="FAIL for products that differ; WARN from 1.1 times the job's median time of a product, FAIL from 1.5; on CPUs WARN from 3 times",
+        source="imbue's and DCGM's burns compare so; the factors are those of DLRover's and superbench's stragglers",
+        timeout_s=LIMIT_S,
+        remedy="Start the job again so that it gets other instances.",
+    ),
+    Check(
+        HOST,
+        "fast",
+        f"An all-reduce over the ranks of each host alone: 64 MiB on GPUs, 4 MiB without. {_FAST}",
+        by_all,
+        limits=f"{_ENDS}; on GPUs WARN below 0.85 of the hosts' median speed, FAIL below 0.7; on CPUs WARN below a third",
+        source=_OURS,
+        timeout_s=LIMIT_S,
+        remedy="Start the job again so that it gets other instances; `all_reduce_perf` repeats it by hand.",
+    ),
+    Check(
+        JOB,
+        "fast",
+        f"An all-reduce over all ranks of the job, where they will be: 64 MiB on GPUs, 4 MiB without; at full a sweep up to 1 GiB. {_FAST}",
+        by_all,
+        limits=f"{_ENDS}; busbw: WARN below 0.85 of the job's own good run (MUSTER_BASELINE), FAIL below half; else WARN below 0.75 of a public number, FAIL below half",
+        source="health checks of NVIDIA, Meta and Microsoft all end with one; numbers and their sources: nccl-tests/src/muster_perf/baselines.toml",
+        timeout_s=LIMIT_S,
+        remedy="`muster train all_reduce_perf` by hand, with NCCL_DEBUG=INFO.",
+    ),
+    Check(
+        NETWORK,
+        "fast",
+        "Which network NCCL has picked between the hosts, by its own log of that all-reduce",
+        by_all,
+        limits="FAIL where it is not EFA on hosts that have it",
+        source="aws-ofi-nccl's and NCCL's log lines",
+        timeout_s=LIMIT_S,
+        remedy="`ldconfig -p | grep nccl-net`, /dev/infiniband, and FI_PROVIDER, NCCL_NET, NCCL_NET_PLUGIN.",
+    ),
+    Check(
+        PAIRS,
+        "fast",
+        f"Which host it is: pairs of hosts in worlds of their own, in at most {ROUNDS} rounds. At full, and where collective.job has failed",
+        by_all,
+        limits="FAIL for a host that no other host does well with; slow is as for collective.host, against the pairs' median",
+        source="two rounds of pairs, as DLRover, Google's cluster-health-scanner and Meta's gcm have them",
+        timeout_s=ROUNDS * LIMIT_S,
+        remedy="Start the job again so that it gets other instances.",
+    ),
+)
+"""In the order in which they run."""
