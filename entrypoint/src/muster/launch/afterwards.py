@@ -6,7 +6,7 @@ Effects: signals processes.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from muster.launch import children
 from muster.launch.ranks import Ranks
@@ -61,16 +61,17 @@ class Afterwards:
         while self._remote.processes:
             self._turn(0.05)
 
-    def wait_for_stragglers(self, until: float) -> None:
+    def wait_for_stragglers(self, until: float, ours: Collection[int]) -> None:
         """After a stop, what the scripts have left running may finish in the rest of their time.
 
         Args:
             until: when that is over, on the monotonic clock.
+            ours: further processes of the harness's own.
         """
         shims = [rank.shim for rank in self._ranks.all]
         groups = [rank.pid for rank in self._ranks.all if rank.pid]
         launchers = self._launcher.processes | self._remote.processes
-        stragglers = Stragglers(groups, [*launchers, *shims])
+        stragglers = Stragglers(groups, [*launchers, *shims, *ours])
         told = False
         while time.monotonic() < until and (working := stragglers.working()):
             if not told:

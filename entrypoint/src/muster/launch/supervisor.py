@@ -19,6 +19,7 @@ from muster.channel.wire import Message
 from muster.launch import children
 from muster.launch.afterwards import Afterwards
 from muster.launch.agreement import Agreement
+from muster.launch.alarm import Alarm
 from muster.launch.lookout import Lookout, wake
 from muster.launch.outcome import is_consequence
 from muster.launch.ranks import Ranks
@@ -52,12 +53,12 @@ class Supervisor:
 
     def __init__(
         self,
-        here: tuple[children.Launcher, Ranks, RemoteStart, Agreement],
+        here: tuple[children.Launcher, Ranks, RemoteStart, Agreement, Alarm],
         meeting: Meeting,
         pump: LogPump,
         limits: Limits,
     ) -> None:
-        launcher, ranks, remote, agreement = here
+        launcher, ranks, remote, agreement, alarm = here
         self.stop_signal = 0
         self.launcher_left = False
         """Whether the launcher ended while ranks of it were alive."""
@@ -68,6 +69,7 @@ class Supervisor:
         self._ranks = ranks
         self._remote = remote
         self._agreement = agreement
+        self._alarm = alarm
         self._meeting = meeting
         self._limits = limits
         self._kill_at: float | None = None
@@ -80,7 +82,7 @@ class Supervisor:
         self._selector = selectors.DefaultSelector()
         self._selector.register(meeting.inbox, selectors.EVENT_READ, self._on_signals)
         self._selector.register(meeting.peer, selectors.EVENT_READ, meeting.peer.turn)
-        for each in (ranks, remote, agreement):
+        for each in (ranks, remote, agreement, alarm):
             each.watch(self._selector)
 
     def run(self, account: Callable[[], Outcome]) -> Outcome:
@@ -92,10 +94,10 @@ class Supervisor:
         while not self._over():
             self._turn(self._patience())
             self._judge()
-            failed = any(rank.code for rank in self._ranks.all)
+            failed = bool(self._alarm.fatal) or any(rank.code for rank in self._ranks.all)
             self._telling.tell(account, failed=failed, stopped=bool(self.stop_signal))
         if self.stop_signal:
-            self._afterwards.wait_for_stragglers(self._stop_by)
+            self._afterwards.wait_for_stragglers(self._stop_by, self._alarm.processes)
         self._afterwards.end_output()
         outcome = account()
         self._meeting.peer.tell({"type": "over", "cause": pack_cause(outcome.cause)})
@@ -124,11 +126,12 @@ class Supervisor:
         pending = [self._settled_at if not self._ending else self._kill_at]
         pending.append(self.lookout.next_due())
         pending.append(self._telling.next_due(stopped=bool(self.stop_signal)))
+        pending.append(self._alarm.next_due())
         return max(0.0, min(at for at in pending if at is not None) - time.monotonic())
 
     def _over(self) -> bool:
-        """Whether no rank lives and none can come any more."""
-        if self._ranks.living:
+        """Whether no rank lives, none can come any more, and all is known of why one has failed."""
+        if self._ranks.living or self._alarm.next_due():
             return False
         every = len(self._ranks.all) >= self._limits.expected
         return every or self._ending or self._launcher.ended
@@ -142,6 +145,9 @@ class Supervisor:
                 rank.release()
         if not self._ending:
             self._judge_failures([end for end in self._ranks.ends() if end.code])
+        if self._alarm.fatal and not self._ending:
+            say("the job can't go on with that GPU: ending all")
+            self._end_all(signal.SIGTERM, self._limits.abort_grace)
         if self.lookout.look() and not self._ending:
             say("a rank is stopped: ending all")
             self._end_all(signal.SIGTERM, self._limits.abort_grace)
@@ -164,6 +170,8 @@ class Supervisor:
         shutting down. Ended by us then, that one would lose its own status.
         """
         now = time.monotonic()
+        if failed:
+            self._alarm.expect()
         if failed and self._settled_at is None:
             echo = all(is_consequence(end) for end in failed)
             self._settled_at = now + (_SETTLE_S if echo else 0.0)
@@ -185,7 +193,8 @@ class Supervisor:
     def _on_signals(self) -> None:
         for number in self._meeting.inbox.read():
             if number == signal.SIGCHLD:
-                children.reap_orphans(self._launcher.processes | self._remote.processes)
+                ours = self._launcher.processes | self._remote.processes | self._alarm.processes
+                children.reap_orphans(ours)
             elif number not in STOPPING:
                 for rank in self._ranks.living:
                     rank.signal(number, ending=False)
