@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import textwrap
@@ -24,6 +25,7 @@ SLEEPS = """
     print("training", flush=True)
     time.sleep(60)
 """
+HOSTS = {"algo-1": "127.7.0.1", "algo-2": "127.7.0.2"}
 TWO = {"MUSTER_LAUNCHER": "torchrun", "MUSTER_NPROC": "2"}
 MUSTER = """
     # The driver's control device stands in a folder of the test's.
@@ -61,11 +63,11 @@ def train(tmp_path):
     dev.mkdir()
     (dev / "nvidiactl").touch()
 
-    def start(script: str, *, command=(), **env: str) -> Run:
+    def start(script: str, *, command=(), folder: str = "ml", **env: str) -> Run:
         path = tmp_path / "train.py"
         path.write_text(textwrap.dedent(script), encoding="utf-8")
         settings = {
-            "SAGEMAKER_BASE_DIR": str(tmp_path / "ml"),
+            "SAGEMAKER_BASE_DIR": str(tmp_path / folder),
             "MUSTER_LAUNCHER": "plain",
             "TEST_DEV": str(dev),
             "TEST_WATCHER": json.dumps(command),
@@ -79,7 +81,7 @@ def train(tmp_path):
             text=True,
             start_new_session=True,
         )
-        runs.append(Run(process, tmp_path / "ml"))
+        runs.append(Run(process, tmp_path / folder))
         return runs[-1]
 
     yield start
@@ -105,8 +107,8 @@ def teller(tmp_path):
     path = tmp_path / "teller.py"
     path.write_text(textwrap.dedent(TELLER), encoding="utf-8")
 
-    def make(number: int, pause: float = 0.0) -> list[str]:
-        now = tmp_path / "ml" / "model" / "now"
+    def make(number: int, pause: float = 0.0, folder: str = "ml") -> list[str]:
+        now = tmp_path / folder / "model" / "now"
         return [sys.executable, str(path), str(number), str(now), str(pause), UUID]
 
     return make
@@ -243,6 +245,50 @@ def test_a_rank_that_fails_after_it_is_its_echo(train, teller):
     run = train(script(*lines), command=teller(79))
     assert run.finish() == 75, run.err
     assert run.failure[0] == f"{FELL_OFF} of {run.record['host']}"
+
+
+@pytest.fixture
+def two_hosts(tmp_path, train, teller):
+    """A function that runs a script on two hosts; a GPU of the second breaks, so long after its script's `now`."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    addresses = ",".join("=".join(pair) for pair in HOSTS.items())
+
+    def start(text: str, pause: float) -> list[Run]:
+        runs = []
+        for host in HOSTS:
+            config = tmp_path / host / "input" / "config"
+            config.mkdir(parents=True)
+            resources = {"current_host": host, "hosts": [*HOSTS]}
+            (config / "resourceconfig.json").write_text(json.dumps(resources), encoding="utf-8")
+            env = {"MUSTER_PORT": str(port), "MUSTER_ADDRESSES": addresses}
+            command = teller(79, pause, "algo-2") if host == "algo-2" else teller(79, 0, "none")
+            runs.append(train(text, command=command, folder=host, **env))
+        return runs
+
+    return start
+
+
+@pytest.mark.parametrize("fails", [False, True], ids=["hardware", "echo-first"])
+def test_all_hosts_end_with_it(two_hosts, fails):
+    """With the same reason and status; also where a rank's failure was told to the first host before it."""
+    lines = (
+        "if os.environ['SM_CURRENT_HOST'] == 'algo-2':",
+        "    now.touch()",
+        f"    {CUDA if fails else 'pass'}",
+        "time.sleep(60)",
+    )
+    began = time.monotonic()
+    first, second = two_hosts(script(*lines), 0.3)
+    assert [first.finish(), second.finish()] == [75, 75], first.err + second.err
+    assert time.monotonic() - began < 20
+    for run in (first, second):
+        assert run.failure[:2] == [
+            f"{FELL_OFF} of algo-2",
+            "muster kind=check host=algo-2 rank=- status=75",
+        ]
+    assert (len(first.record["xids"]), len(second.record["xids"])) == (0, 1)
 
 
 def test_ranks_that_save_on_the_way_out_don_t_make_a_success_of_it(train, teller):
