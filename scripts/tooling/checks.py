@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from muster.check.finding import Check
+from muster.check.gpu import xid
 from muster.check.registry import CHECKS, LATER
 from tooling.tables import table
 
@@ -39,6 +40,21 @@ counts the rest. Every result is in each host's `run-HOST.json` under `checks`.
   written, is refused all the same.
 - `MUSTER_CHECKS=host.shm=off,host.names=warn,host.limits=fail` changes single ones: `off` leaves one out, `warn` and `fail` say what
   its WARN or FAIL does. A PASS, SKIP or UNKNOWN stays what it is.
+
+## While the ranks run
+
+On hosts with GPUs the driver is listened to by a process of its own, from before the launcher begins until the ranks are over. It
+tells of errors (XID) on the GPUs that the job uses. Each is a line in the log, and is in `run-HOST.json` under `xids`.
+
+| class | XID | and then |
+| --- | --- | --- |
+| hardware | {hardware}; GPU_IS_LOST | all hosts end: kind=check, status 75, with the GPU's UUID; a rank that fails with it is its echo |
+| suspect | {suspect} | the run goes on; a rank's failure says that it may be the machine |
+| application | {application} | the run goes on; a rank's failure says that it is the script's kernel, not the machine |
+| note | all others | the run goes on |
+
+`MUSTER_CHECKS=gpu.xid=warn` lets the run go on in any case, `gpu.xid=fail` ends it for a suspect too, and `gpu.xid=off`, as
+`MUSTER_CHECK=off`, listens to nothing.
 
 By hand, also without any job's files, on the host that it is about:
 
@@ -74,7 +90,9 @@ def text(checks: Iterable[Check] = (*CHECKS, *LATER)) -> str:
         part = check.name.partition(".")[0]
         groups.setdefault(GROUPS.get(part, part), []).append(check)
     tables = (f"## {title}\n\n{table(TITLES, map(_row, rows))}" for title, rows in groups.items())
-    return HEAD + "\n".join(tables)
+    classes = {"hardware": xid.HARDWARE, "suspect": xid.SUSPECT, "application": xid.APPLICATION}
+    numbers = {name: ", ".join(map(str, sorted(found))) for name, found in classes.items()}
+    return HEAD.format(**numbers) + "\n".join(tables)
 
 
 def _row(check: Check) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import pytest
 from cluster import Cluster, Host, Job
@@ -26,7 +27,9 @@ def hosts(tmp_path, code):
     control.touch()
     job = Job(
         tmp_path / "job",
-        code=code("print('trained')"),
+        code=code(
+            "import os, time; time.sleep(float(os.environ.get('SLEEP_S', '0'))); print('trained')"
+        ),
         program="train.py",
         hosts=2,
         environment={
@@ -40,8 +43,8 @@ def hosts(tmp_path, code):
         ),
     )
 
-    def make(second: Script) -> Cluster:
-        cluster = Cluster(job)
+    def make(second: Script, **environment: str) -> Cluster:
+        cluster = Cluster(replace(job, environment={**job.environment, **environment}))
         for host, script in zip(cluster.hosts, (Script.of(GPUS, H100), second), strict=True):
             host.rewrite("resourceconfig", current_instance_type=INSTANCE, instance_groups=[])
             path = host.folder / "input" / "fake-nvml"
@@ -124,3 +127,30 @@ def test_a_driver_that_does_not_begin_holds_nothing_else(hosts):
         assert cluster.run(180) == [0, 0], output(cluster)
         assert time.monotonic() - began < 2 * ONCE + 30
         assert f"has not answered within {ONCE:.0f} s: init (algo-2)" in cluster.hosts[0].output
+
+
+def test_a_gpu_that_breaks_while_the_ranks_run_ends_the_job_on_all(hosts):
+    """XID 79 at t = 3 s on the second host: every host's failure file names it, long before the ranks are over."""
+    then = [{"at": 3, "gpu": 2, "event": "8 79"}, {"at": 3, "gpu": 2, "lost": ""}]
+    with hosts(Script.of(GPUS, H100, then=then), SLEEP_S="100") as cluster:
+        began = time.monotonic()
+        assert cluster.run() == [75, 75], output(cluster)
+        assert time.monotonic() - began < 60
+        for host in cluster.hosts:
+            first, second, third, *_ = host.failure.splitlines()
+            assert first == (
+                "XID 79: the GPU has fallen off the bus on GPU 2 "
+                "(GPU-00000002-1111-2222-3333-444444444444) of algo-2"
+            )
+            assert second == "muster kind=check host=algo-2 rank=- status=75"
+            assert third.startswith("Replace this instance")
+            assert "trained" not in host.output
+
+
+def test_an_error_of_a_program_ends_no_job(hosts):
+    """XID 31 while the ranks run is a line in its own host's log."""
+    script = Script.of(GPUS, H100, then=[{"at": 1, "gpu": 0, "event": "8 31"}])
+    with hosts(script, SLEEP_S="5") as cluster:
+        assert cluster.run() == [0, 0], output(cluster)
+        said = "XID 31: an access to memory that isn't there on GPU 0"
+        assert [host.output.count(said) for host in cluster.hosts] == [0, 1]

@@ -2,8 +2,7 @@
 
     contract ─Job─► code ─Code─► plan ─Plan─► launch ─Outcome─► report
 
-Frozen, built once, JSON-serialisable by `to_json`. Nothing here does anything,
-and nothing here imports a stage.
+Frozen, built once, JSON-serialisable by `to_json`. Nothing here does anything, or imports a stage.
 """
 
 from __future__ import annotations
@@ -88,8 +87,7 @@ class Paths:
 class HyperParameter:
     """One hyperparameter: the text as it was sent, and what it means.
 
-    `text` has lost one level of JSON quotes when it was a JSON string, else it is
-    the original text. `value` is the decoded JSON, or `text` where it is not JSON.
+    `text` is the original text, but for one level of quotes that a JSON string has lost. `value` is the decoded JSON, or `text` where it is not JSON.
     """
 
     key: str
@@ -298,3 +296,5 @@ class Outcome:
     ranks: tuple[RankEnd, ...] = ()
     stop_signal: int = 0
     """The signal that asked the container to stop; 0 when none came."""
+    xids: tuple[Mapping[str, Any], ...] = ()
+    """What this host's GPUs have told while its ranks ran, as the record has it."""

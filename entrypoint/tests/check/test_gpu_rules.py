@@ -338,10 +338,12 @@ def test_nvlinks_of_an_unknown_instance_are_compared(judge):
         ((9, 9, 9), (9, 10, 9), "WARN"),
         ((0, 0, 0), (0, 0, 999), "PASS"),
         ((0, 0, 0), (0, 0, 1000), "FAIL"),
+        ((9, 9, 9), (0, 0, 9), "PASS"),
+        ((9, 9, 9), (1, 0, 0), "WARN"),
     ],
 )
 def test_what_links_repeat_while_they_work(before, after, status):
-    """Growth in ten seconds counts, not what there was before."""
+    """Growth in ten seconds counts, not what there was before; a GPU that was reset has begun at 0."""
     first, then = Gpu(0, link_errors=before), Gpu(0, link_errors=after)
     assert nvlink_growth(first, then, 10.0).status == status
     assert nvlink_growth(first, Gpu(0), 10.0).status == "UNKNOWN"

@@ -196,10 +196,43 @@ def test_a_gpu_that_is_lost_is_not_watched_and_the_others_are():
     then = [{"at": 0, "gpu": 1, "lost": ""}, {"at": 0.05, "gpu": 0, "event": "8 13"}]
     nvml = install(Library(Script.of(2, H100, then=then)))
     nvml.nvmlInit()
-    watch.wait(nvml, tell, lambda: not over.is_set())
+    watch.wait(nvml, tell, lambda: not over.is_set(), {})
     assert told[0] == {"registered": [0]}
     assert (told[1]["index"], told[1]["number"]) == (0, 13)
     assert told[1]["uuid"] == "GPU-00000000-1111-2222-3333-444444444444"
+
+
+@pytest.mark.parametrize(
+    ("chosen", "watched"),
+    [
+        ("1", [1]),
+        ("GPU-00000002", [2]),
+        ("2,0", [2, 0]),
+        ("", []),
+        ("MIG-1", []),
+    ],
+)
+def test_gpus_that_the_job_does_not_use_are_not_watched(chosen, watched):
+    """What another program does on them must not end this job."""
+    told = []
+    nvml = install(Library(Script.of(3, H100)))
+    nvml.nvmlInit()
+    watch.wait(nvml, told.append, lambda: False, {"CUDA_VISIBLE_DEVICES": chosen})
+    assert told == [{"registered": watched}]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"lost": ""}, {"nvmlDeviceGetMigMode": "!3"}],
+    ids=["lost", "undivided"],
+)
+def test_what_a_gpu_does_not_tell_of_itself_hides_no_other(change):
+    """One that is lost has no name; an older one can't be divided."""
+    told = []
+    nvml = install(Library(Script.of(3, H100, {0: change})))
+    nvml.nvmlInit()
+    watch.wait(nvml, told.append, lambda: False, {"CUDA_VISIBLE_DEVICES": "GPU-00000001"})
+    assert told == [{"registered": [1]}]
 
 
 def test_a_gpu_that_is_lost_while_it_is_watched(monkeypatch):
@@ -212,7 +245,7 @@ def test_a_gpu_that_is_lost_while_it_is_watched(monkeypatch):
         raise nvml.NVMLError(nvml.NVML_ERROR_GPU_IS_LOST)
 
     monkeypatch.setattr(nvml, "nvmlEventSetWait", lost)
-    watch.wait(nvml, told.append, lambda: True)
+    watch.wait(nvml, told.append, lambda: True, {})
     found = meaning(Event(**told[1]))
     assert found.kind == "hardware"
     assert found.headline == "hardware that can't be used any more (GPU_IS_LOST) on a GPU"

@@ -67,8 +67,9 @@ def test_a_failure(opt_ml, paths, job, capfd):
 
 
 def test_the_record(opt_ml, paths, job):
-    """The record is the run in one JSON object: host, plan, times, ranks, cause."""
-    stopped = dataclasses.replace(FAILED, stop_signal=15)
+    """The record is the run in one JSON object: host, plan, times, ranks, cause, what GPUs have told."""
+    xid = {"host": "algo-2", "gpu": 3, "number": 31, "class": "application"}
+    stopped = dataclasses.replace(FAILED, stop_signal=15, xids=(xid,))
     shm = Result("host.shm", "WARN", "/dev/shm has 64 MiB", "give it more", 0.01234)
     finish(paths, stopped, job, PLAN, {"launch": 1.23456}, [shm])
     record = opt_ml.record
@@ -115,6 +116,7 @@ def test_the_record(opt_ml, paths, job):
                 "error": "ValueError: bad label 7",
             },
         ],
+        "xids": [xid],
     }
 
 

@@ -9,7 +9,7 @@ host.py      what ranks need of the host: capacity.py limits.py room.py hostname
 storage.py   how fast channels can be read
 interface.py exchange.py probing.py reached.py   the network: every host calls every other one
 told.py compare.py alike.py                      what a comparison of hosts shows
-efa.py fabric.py nccl_log.py                     EFA, and which network NCCL has picked
+efa.py efa_counters.py fabric.py nccl_log.py     EFA, its errors, and which network NCCL has picked
 software.py packages.py libraries.py variables.py   versions, one NCCL, variables that do harm
 collective/    ranks that add something up, once all else is well
 device.py checkpoints.py  what ends a job before anything else is done

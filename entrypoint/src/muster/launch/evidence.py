@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
 from muster.contract.machine import shared_memory
+from muster.launch.xids import Xid
 
 _NO_LIMIT = 1 << 60
 """Version 1 of cgroups writes "no limit" as a very large number."""
@@ -19,11 +21,12 @@ class Evidence:
     memory_limit: int = 0
     shm_size: int = 0
     shm_free: int = 0
+    xids: tuple[Xid, ...] = ()
+    """What the GPUs' driver has told since the ranks began."""
 
     def since(self, before: Evidence) -> Evidence:
         """The same with the kills alone that came after `before`."""
-        kills = self.oom_kills - before.oom_kills
-        return Evidence(kills, self.memory_limit, self.shm_size, self.shm_free)
+        return dataclasses.replace(self, oom_kills=self.oom_kills - before.oom_kills)
 
 
 def look(cgroup: str = "/sys/fs/cgroup") -> Evidence:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from muster.errors import SIGNAL_BASE, STATUS_OF_KIND
 from muster.launch.evidence import Evidence
 from muster.launch.explain import DETAIL_LINES, explain, out_of_memory, overdue, signal_name
+from muster.launch.xids import Xid, broken, fatal, hinted, may_explain
 from muster.model import Cause, Outcome, RankEnd
 
 _CONSEQUENCES = (
@@ -61,16 +62,19 @@ def decide(
         launcher: how their launcher ended.
         expected: how many ranks there should have been.
         stop_signal: the signal that asked the container to stop, or 0.
-        evidence: what the kernel has counted since the ranks began.
+        evidence: what the kernel has counted, and GPUs have told, since the ranks began.
     """
     failed = [end for end in ends if end.code != 0]
     root = _root(failed) if failed else None
-    if launcher.left_ranks and (root is None or _is_ours(root)):
+    culprit = _culprit(evidence, ends, root, expected)
+    if culprit:
+        cause = _broken(host, culprit, root, evidence)
+    elif launcher.left_ranks and (root is None or _is_ours(root)):
         cause = _launcher_left(host, launcher, evidence)
     elif stop_signal and root and root.killed:
         cause = _weighed(overdue(host, [end for end in failed if end.killed], stop_signal), root)
     elif root:
-        cause = _weighed(explain(host, root, evidence), root)
+        cause = _weighed(_explained(host, root, evidence), root)
     elif stop_signal and len(ends) < expected:
         cause = _stopped(host, stop_signal)
     elif len(ends) < expected:
@@ -87,6 +91,35 @@ def _root(failed: Sequence[RankEnd]) -> RankEnd:
         return _is_ours(end), is_consequence(end), _failed_at(end)
 
     return min(failed, key=order)
+
+
+def _culprit(
+    evidence: Evidence, ends: Sequence[RankEnd], root: RankEnd | None, expected: int
+) -> Xid | None:
+    """The error on a GPU that has ended the ranks, or for which the harness has.
+
+    A rank that fails with it is its echo. One that had failed long before is a cause of its own;
+    ranks that had all ended well, or for a stop, have not been hit.
+    """
+    xid = fatal(evidence.xids)
+    if xid is None:
+        return None
+    if root and not _is_ours(root):
+        return xid if may_explain(xid, _failed_at(root)) else None
+    asked = any(end.signalled and end.signalled_time >= xid.event.time for end in ends)
+    return xid if asked or len(ends) < expected else None
+
+
+def _broken(host: str, xid: Xid, root: RankEnd | None, evidence: Evidence) -> Cause:
+    if root is None or _is_ours(root):
+        return broken(host, xid, "", 0.0)
+    echo = f"rank {root.rank}: {explain(host, root, evidence).headline}"
+    return broken(host, xid, echo, _failed_at(root))
+
+
+def _explained(host: str, root: RankEnd, evidence: Evidence) -> Cause:
+    cause = explain(host, root, evidence)
+    return cause if _is_ours(root) else hinted(cause, evidence.xids, _failed_at(root))
 
 
 def _weighed(cause: Cause, end: RankEnd) -> Cause:

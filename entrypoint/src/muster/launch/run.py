@@ -15,6 +15,7 @@ from muster.channel.meeting import Meeting
 from muster.errors import LaunchError
 from muster.launch import children, evidence, explain
 from muster.launch.agreement import Agreement
+from muster.launch.alarm import Alarm, set_alarm
 from muster.launch.outcome import LauncherEnd, decide
 from muster.launch.policy import LogPolicy, make_policy
 from muster.launch.ranks import Ranks
@@ -72,10 +73,12 @@ def _launch(
     pump = LogPump(os.path.join(record, f"overflow-{file_part(plan.host)}"), log.label())
     pump.start()
     log.send_to(pump.interject)
+    alarm = set_alarm(settings, inherited)
     try:
-        return _supervised(plan, settings, inherited, pump, policy, (meeting, folder))
+        return _supervised(plan, settings, inherited, pump, policy, (meeting, folder, alarm))
     finally:
         log.send_to(None)
+        alarm.close()
         pump.close()
 
 
@@ -85,9 +88,9 @@ def _supervised(
     inherited: Mapping[str, str],
     pump: LogPump,
     policy: LogPolicy,
-    around: tuple[Meeting, str],
+    around: tuple[Meeting, str, Alarm],
 ) -> Outcome:
-    meeting, folder = around
+    meeting, folder, alarm = around
     surroundings = Surroundings(plan, inherited, folder)
     ranks = Ranks(folder, surroundings.orders(), pump, policy)
     before = evidence.look()
@@ -107,7 +110,7 @@ def _supervised(
         abort_grace=settings.abort_grace_s,
         frozen=settings.silence_s,
     )
-    supervisor = Supervisor((launcher, ranks, remote, agreement), meeting, pump, limits)
+    supervisor = Supervisor((launcher, ranks, remote, agreement, alarm), meeting, pump, limits)
 
     def account() -> Outcome:
         outcome = decide(
@@ -122,7 +125,7 @@ def _supervised(
             ),
             expected=plan.nproc,
             stop_signal=supervisor.stop_signal,
-            evidence=evidence.look().since(before),
+            evidence=dataclasses.replace(evidence.look().since(before), xids=tuple(alarm.xids)),
         )
         return _unfrozen(plan.host, outcome, supervisor.lookout.frozen)
 
@@ -131,7 +134,7 @@ def _supervised(
     agreement.close()
     pump.drain(1.0)
     _show_hidden(ranks, policy, pump)
-    return outcome
+    return dataclasses.replace(outcome, xids=alarm.record(plan.host))
 
 
 def _unfrozen(host: str, outcome: Outcome, frozen: tuple[int, float] | None) -> Outcome:

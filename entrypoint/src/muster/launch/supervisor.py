@@ -17,25 +17,21 @@ from muster.channel.meeting import Meeting
 from muster.channel.message import pack_cause, unpack_cause
 from muster.channel.wire import Message
 from muster.launch import children
+from muster.launch.afterwards import Afterwards
 from muster.launch.agreement import Agreement
+from muster.launch.alarm import Alarm
 from muster.launch.lookout import Lookout, wake
 from muster.launch.outcome import is_consequence
 from muster.launch.ranks import Ranks
 from muster.launch.remote import RemoteStart
-from muster.launch.stragglers import Stragglers
 from muster.launch.streams import LogPump
+from muster.launch.telling import Telling
 from muster.log import say
-from muster.model import Cause, Outcome, RankEnd
+from muster.model import Outcome, RankEnd
 from muster.signals import STOPPING
 
-_DRAIN_S = 2.0
-"""How long the last output may take; after that a leftover process is holding the pipe."""
-_LAUNCHER_S = 0.5
-"""What a launcher gets to end by itself once its ranks are over (mpirun would take 4 s)."""
 _SETTLE_S = 2.0
 """How long the real cause may come after its echo."""
-_RETELL_S = 0.2
-"""How soon a failure is told again when more is known of it: its last lines come by another way."""
 
 
 @dataclass(frozen=True)
@@ -57,12 +53,12 @@ class Supervisor:
 
     def __init__(
         self,
-        here: tuple[children.Launcher, Ranks, RemoteStart, Agreement],
+        here: tuple[children.Launcher, Ranks, RemoteStart, Agreement, Alarm],
         meeting: Meeting,
         pump: LogPump,
         limits: Limits,
     ) -> None:
-        launcher, ranks, remote, agreement = here
+        launcher, ranks, remote, agreement, alarm = here
         self.stop_signal = 0
         self.launcher_left = False
         """Whether the launcher ended while ranks of it were alive."""
@@ -73,21 +69,20 @@ class Supervisor:
         self._ranks = ranks
         self._remote = remote
         self._agreement = agreement
+        self._alarm = alarm
         self._meeting = meeting
-        self._pump = pump
         self._limits = limits
         self._kill_at: float | None = None
         self._stop_by = 0.0
         """When the time is over that a stop gives."""
         self._settled_at: float | None = None
         self._ending = False
-        self._told_cause: Cause | None = None
-        self._told_at = 0.0
-        self._told_counts = (0, 0)
+        self._telling = Telling(meeting, ranks, limits.expected)
+        self._afterwards = Afterwards((launcher, ranks, remote), pump, self._turn)
         self._selector = selectors.DefaultSelector()
         self._selector.register(meeting.inbox, selectors.EVENT_READ, self._on_signals)
         self._selector.register(meeting.peer, selectors.EVENT_READ, meeting.peer.turn)
-        for each in (ranks, remote, agreement):
+        for each in (ranks, remote, agreement, alarm):
             each.watch(self._selector)
 
     def run(self, account: Callable[[], Outcome]) -> Outcome:
@@ -99,14 +94,17 @@ class Supervisor:
         while not self._over():
             self._turn(self._patience())
             self._judge()
-            self._report(account)
-        self._end_output()
+            failed = bool(self._alarm.fatal) or any(rank.code for rank in self._ranks.all)
+            self._telling.tell(account, failed=failed, stopped=bool(self.stop_signal))
+        if self.stop_signal:
+            self._afterwards.wait_for_stragglers(self._stop_by, self._alarm.processes)
+        self._afterwards.end_output()
         outcome = account()
         self._meeting.peer.tell({"type": "over", "cause": pack_cause(outcome.cause)})
         self._meeting.take_directives()
         while self._meeting.verdict is None:
             self._turn(None)
-        self._finish()
+        self._afterwards.finish(lambda: bool(self.stop_signal))
         return self._meeting.judged(outcome)
 
     def _turn(self, timeout: float | None) -> None:
@@ -127,13 +125,13 @@ class Supervisor:
     def _patience(self) -> float:
         pending = [self._settled_at if not self._ending else self._kill_at]
         pending.append(self.lookout.next_due())
-        if self._told_cause and self._tells_failures:
-            pending.append(self._told_at + _RETELL_S)
+        pending.append(self._telling.next_due(stopped=bool(self.stop_signal)))
+        pending.append(self._alarm.next_due())
         return max(0.0, min(at for at in pending if at is not None) - time.monotonic())
 
     def _over(self) -> bool:
-        """Whether no rank lives and none can come any more."""
-        if self._ranks.living:
+        """Whether no rank lives, none can come any more, and all is known of why one has failed."""
+        if self._ranks.living or self._alarm.next_due():
             return False
         every = len(self._ranks.all) >= self._limits.expected
         return every or self._ending or self._launcher.ended
@@ -147,6 +145,9 @@ class Supervisor:
                 rank.release()
         if not self._ending:
             self._judge_failures([end for end in self._ranks.ends() if end.code])
+        if self._alarm.fatal and not self._ending:
+            say("the job can't go on with that GPU: ending all")
+            self._end_all(signal.SIGTERM, self._limits.abort_grace)
         if self.lookout.look() and not self._ending:
             say("a rank is stopped: ending all")
             self._end_all(signal.SIGTERM, self._limits.abort_grace)
@@ -169,6 +170,8 @@ class Supervisor:
         shutting down. Ended by us then, that one would lose its own status.
         """
         now = time.monotonic()
+        if failed:
+            self._alarm.expect()
         if failed and self._settled_at is None:
             echo = all(is_consequence(end) for end in failed)
             self._settled_at = now + (_SETTLE_S if echo else 0.0)
@@ -190,7 +193,8 @@ class Supervisor:
     def _on_signals(self) -> None:
         for number in self._meeting.inbox.read():
             if number == signal.SIGCHLD:
-                children.reap_orphans(self._launcher.processes | self._remote.processes)
+                ours = self._launcher.processes | self._remote.processes | self._alarm.processes
+                children.reap_orphans(ours)
             elif number not in STOPPING:
                 for rank in self._ranks.living:
                     rank.signal(number, ending=False)
@@ -223,77 +227,3 @@ class Supervisor:
                 cause = unpack_cause(directive["cause"])
                 say(f"{cause.headline} ({cause.host}): ending the ranks" if cause else "ending")
             self._end_all(signal.SIGTERM, self._limits.abort_grace)
-
-    @property
-    def _tells_failures(self) -> bool:
-        """Whether a failure here is news to somebody: after a stop or a verdict it is not."""
-        return self._meeting.several and not self.stop_signal and self._meeting.verdict is None
-
-    def _report(self, account: Callable[[], Outcome]) -> None:
-        """Tells the leader what is new of this host's ranks."""
-        living = len(self._ranks.living)
-        counts = (sum(rank.code == 0 for rank in self._ranks.all), living)
-        if counts != self._told_counts and len(self._ranks.all) >= self._limits.expected:
-            self._told_counts = counts
-            self._meeting.peer.tell({"type": "ranks", "done": counts[0], "living": living})
-        if not self._tells_failures:
-            return
-        now = time.monotonic()
-        if any(rank.code for rank in self._ranks.all) and now >= self._told_at + _RETELL_S:
-            cause, self._told_at = account().cause, now
-            if cause and cause != self._told_cause:
-                self._told_cause = cause
-                self._meeting.peer.tell({"type": "failed", "cause": pack_cause(cause)})
-
-    def _end_output(self) -> None:
-        """The ranks are over: shows their last lines, and ends what they have left behind."""
-        if self.stop_signal:
-            self._wait_for_stragglers()
-        self._end_leftovers()
-        # What a launcher says of ranks that failed is long, and we know better. After a good end
-        # all that it can say is that another host's launcher has gone before it.
-        self._launcher.mute()
-
-    def _finish(self) -> None:
-        """The job is over: lets everything go."""
-        for rank in self._ranks.all:
-            rank.release()
-        deadline = time.monotonic() + _LAUNCHER_S
-        while self._lingers() and time.monotonic() < deadline:
-            self._turn(deadline - time.monotonic())
-            if self.stop_signal:
-                break
-        self._launcher.kill()
-        self._remote.end(0.0)
-        while self._remote.processes:
-            self._turn(0.05)
-
-    def _lingers(self) -> bool:
-        """Whether a launcher, or what one has started here, is still running."""
-        own = self._launcher.process is not None and not self._launcher.ended
-        return own or bool(self._remote.processes)
-
-    def _wait_for_stragglers(self) -> None:
-        """After a stop, what the scripts have left running may finish in the rest of their time."""
-        shims = [rank.shim for rank in self._ranks.all]
-        groups = [rank.pid for rank in self._ranks.all if rank.pid]
-        launchers = self._launcher.processes | self._remote.processes
-        stragglers = Stragglers(groups, [*launchers, *shims])
-        told = False
-        while time.monotonic() < self._stop_by and (working := stragglers.working()):
-            if not told:
-                told = True
-                left = self._stop_by - time.monotonic()
-                say(f"the ranks are over; what they have left running has {left:.0f} s: {working}")
-            self._turn(0.1)
-
-    def _end_leftovers(self) -> None:
-        """Ends what a rank's script left running with our pipes in its hands."""
-        # The launcher's own pipes stay open until it ends.
-        own = self._launcher.outputs
-        if self._pump.drain(_DRAIN_S, own):
-            return
-        for rank in self._ranks.all:
-            if rank.pid:
-                children.kill_group(rank.pid)
-        self._pump.drain(_DRAIN_S, own)

@@ -49,6 +49,7 @@ def run_record(
         "stop_signal": outcome.stop_signal or None,
         "cause": outcome.cause and _masked(dataclasses.asdict(outcome.cause)),
         "ranks": [_rank(end) for end in outcome.ranks],
+        "xids": [dict(xid) for xid in outcome.xids],
     }
 
 

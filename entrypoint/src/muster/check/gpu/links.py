@@ -75,7 +75,9 @@ def nvlink_growth(before: Gpu, after: Gpu, seconds: float) -> Finding:
     assert not isinstance(before.link_errors, Missing)
     assert not isinstance(after.link_errors, Missing)
     replays, recoveries, checksums = (
-        now - then for then, now in zip(before.link_errors, after.link_errors, strict=True)
+        # A GPU that was reset meanwhile has begun at 0.
+        now - then if now >= then else now
+        for then, now in zip(before.link_errors, after.link_errors, strict=True)
     )
     evidence = (
         f"NVLink in {seconds:.0f} s: {replays} replays, {recoveries} recoveries, "
@@ -86,6 +88,16 @@ def nvlink_growth(before: Gpu, after: Gpu, seconds: float) -> Finding:
     if replays or recoveries:
         return warned(evidence, "A link of this GPU is weak: collectives in this host may be slow.")
     return passed(evidence)
+
+
+def links_grown(before: Look, after: Look, seconds: float) -> Finding:
+    """The same for all GPUs that the job uses."""
+    first = {gpu.index: gpu for gpu in before.gpus}
+    found = over(
+        after, lambda gpu: nvlink_growth(first.get(gpu.index, Gpu(gpu.index)), gpu, seconds)
+    )
+    # What the driver did not tell at the first look can't have been well.
+    return before.trouble if before.trouble and found.status in ("PASS", "SKIP") else found
 
 
 def fabric(gpu: Gpu) -> Finding:

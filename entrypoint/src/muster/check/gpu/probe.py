@@ -1,4 +1,4 @@
-"""Asks NVML about every GPU: `python -I -m muster.check.gpu.probe`, a process of its own, as a wedged driver answers no call.
+"""Asks NVML about every GPU: `python -I -m muster.check.gpu.probe [FACT…]`, a process of its own, as a wedged driver answers no call.
 
 Effects: NVML; prints a JSON object a line. {"asking": [GPU or null, fact]} comes before each question, so that what was
 asked of a driver that never answered is known; {"host": facts}, {"gpu": n, "facts": facts} and last {"done": true}. A fact
@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 _MAX_LINKS = 36
@@ -27,7 +27,7 @@ def main() -> int:
         import pynvml as nvml  # noqa: PLC0415  (in the images' harness; nowhere else)
     except ModuleNotFoundError:
         return 3
-    look(nvml, _print)
+    look(nvml, _print, sys.argv[1:])
     return 0
 
 
@@ -36,12 +36,13 @@ def _print(told: dict[str, Any]) -> None:
     os.write(1, (json.dumps(told) + "\n").encode())
 
 
-def look(nvml: Any, tell: Tell) -> None:
+def look(nvml: Any, tell: Tell, only: Sequence[str] = ()) -> None:
     """Asks everything, and tells what is known so far.
 
     Args:
         nvml: the module pynvml.
         tell: takes one JSON object.
+        only: the facts of a GPU that are wanted; all where none is named.
     """
     asked = _Asked(nvml, tell, None)
     ready = asked.of("init", lambda: [nvml.nvmlInit(), 1][1])
@@ -53,7 +54,7 @@ def look(nvml: Any, tell: Tell) -> None:
     tell({"host": facts})
     count = facts.get("count")
     for index in range(count if isinstance(count, int) else 0):
-        tell({"gpu": index, "facts": _gpu(nvml, tell, index)})
+        tell({"gpu": index, "facts": _gpu(nvml, tell, index, only)})
     tell({"done": True})
 
 
@@ -78,7 +79,7 @@ class _Asked:
             return {"error": type(error).__name__}
 
 
-def _gpu(nvml: Any, tell: Tell, index: int) -> dict[str, Any]:
+def _gpu(nvml: Any, tell: Tell, index: int, only: Sequence[str]) -> dict[str, Any]:
     handles: list[Any] = []
     asked = _Asked(nvml, tell, index)
 
@@ -89,6 +90,8 @@ def _gpu(nvml: Any, tell: Tell, index: int) -> dict[str, Any]:
     facts = {"handle": asked.of("handle", take_handle)}
     if handles:
         for name, ask in _QUESTIONS.items():
+            if only and name not in only:
+                continue
             # Each is asked at once: nothing is kept of the loop's variables.
             facts[name] = asked.of(name, lambda ask=ask: ask(nvml, handles[0]))  # type: ignore[misc]
     return facts

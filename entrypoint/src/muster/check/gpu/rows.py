@@ -95,8 +95,9 @@ CHECKS = (
     ),
     _row(
         "xid",
-        "XID errors before the job",
-        "always SKIP: a container can't see them",
+        "XID errors, by which the driver tells of what goes wrong on a GPU: while the ranks run, each is logged and kept in the record",
+        "always SKIP before the job: a container can't see them; then one of the hardware ends the job, "
+        "`warn` only logs it, `fail` also ends it for 46 and 109, which may be the machine; `off` watches nothing",
         _NVML,
     ),
     _row(

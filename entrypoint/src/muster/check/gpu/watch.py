@@ -13,12 +13,15 @@ import os
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from muster.check.gpu.xid import EVENTS, UNAVAILABLE, Event
 
 if TYPE_CHECKING:
     import subprocess
+
+    from muster.check.gpu.facts import Gpu
 
 WATCH = (sys.executable, "-I", "-m", "muster.check.gpu.watch")
 _WAIT_MS = 500
@@ -51,6 +54,11 @@ class Watch:
         """Readable when there is something to `take`, or the watcher has ended."""
         assert self._process.stdout is not None
         return self._process.stdout.fileno()
+
+    @property
+    def processes(self) -> dict[int, subprocess.Popen[bytes]]:
+        """The watcher, by its pid: who reaps this process's children must leave it alone."""
+        return {self._process.pid: self._process}
 
     def take(self) -> tuple[Event, ...] | None:
         """What has come since the last time; None once the watcher has ended."""
@@ -92,7 +100,7 @@ def main() -> int:
     parent = os.getppid()
     try:
         nvml.nvmlInit()
-        wait(nvml, _print, lambda: os.getppid() == parent)
+        wait(nvml, _print, lambda: os.getppid() == parent, os.environ)
     except nvml.NVMLError:
         return 1
     return 0
@@ -102,20 +110,26 @@ def _print(told: dict[str, Any]) -> None:
     os.write(1, (json.dumps(told) + "\n").encode())
 
 
-def wait(nvml: Any, tell: Callable[[dict[str, Any]], None], go_on: Callable[[], bool]) -> None:
-    """Registers for what every GPU can tell, and tells it.
+def wait(
+    nvml: Any,
+    tell: Callable[[dict[str, Any]], None],
+    go_on: Callable[[], bool],
+    env: Mapping[str, str],
+) -> None:
+    """Registers for what every GPU that the job uses can tell, and tells it.
 
     Args:
         nvml: the module pynvml.
         tell: takes {"registered": [GPU, …]} once, and each event's fields.
         go_on: is asked twice a second.
+        env: of the job's programs: what others do on this host's other GPUs is none of the job's.
 
     Raises:
         NVMLError: the driver can't wait for events.
     """
     events = nvml.nvmlEventSetCreate()
     try:
-        watched = [i for i in range(nvml.nvmlDeviceGetCount()) if _register(nvml, i, events)]
+        watched = [i for i in _used(nvml, env) if _register(nvml, i, events)]
         tell({"registered": watched})
         while watched and go_on():
             try:
@@ -129,6 +143,39 @@ def wait(nvml: Any, tell: Callable[[dict[str, Any]], None], go_on: Callable[[], 
             tell(_told(nvml, data))
     finally:
         nvml.nvmlEventSetFree(events)
+
+
+def _used(nvml: Any, env: Mapping[str, str]) -> list[int]:
+    count = int(nvml.nvmlDeviceGetCount())
+    if env.get("CUDA_VISIBLE_DEVICES") is None:
+        return [*range(count)]
+    from muster.check.gpu.visible import visible  # noqa: PLC0415  (where some are hidden)
+
+    gpus = [_gpu(nvml, index) for index in range(count)]
+    return [gpu.index for gpu in visible(gpus, env).gpus]
+
+
+def _gpu(nvml: Any, index: int) -> Gpu:
+    """One GPU with its names; one that is lost has none."""
+    from muster.check.gpu.facts import Gpu  # noqa: PLC0415  (as above)
+
+    try:
+        handle = nvml.nvmlDeviceGetHandleByIndex(index)
+        gpu = Gpu(
+            index,
+            name=_text(nvml.nvmlDeviceGetName(handle)),
+            uuid=_text(nvml.nvmlDeviceGetUUID(handle)),
+        )
+    except nvml.NVMLError:
+        return Gpu(index)
+    try:
+        return replace(gpu, mig=int(nvml.nvmlDeviceGetMigMode(handle)[0]))
+    except nvml.NVMLError:  # GPUs older than the A100 can't be divided
+        return gpu
+
+
+def _text(value: Any) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 
 def _register(nvml: Any, index: int, events: Any) -> bool:
@@ -147,8 +194,7 @@ def _told(nvml: Any, data: Any) -> dict[str, Any]:
     index, uuid = -1, ""
     try:
         index = int(nvml.nvmlDeviceGetIndex(data.device))
-        found = nvml.nvmlDeviceGetUUID(data.device)
-        uuid = found.decode("utf-8", "replace") if isinstance(found, bytes) else str(found)
+        uuid = _text(nvml.nvmlDeviceGetUUID(data.device))
     except (nvml.NVMLError, UnicodeDecodeError):
         pass  # it has just been lost: the event is known all the same
     return _event(index, uuid, int(data.eventType), int(data.eventData))
