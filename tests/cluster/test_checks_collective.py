@@ -74,7 +74,9 @@ def test_a_slow_host_is_named(job):
 def test_a_wrong_value_in_a_collective(job, tmp_path):
     """One host of three gets a wrong element: all hosts end with 75, and it is named."""
     # A line of a .pth file is run as Python begins.
-    (tmp_path / "wrong.pth").write_text(f"import sys; exec({WRONG!r}, dict(sys=sys))\n", encoding="utf-8")
+    (tmp_path / "wrong.pth").write_text(
+        f"import sys; exec({WRONG!r}, dict(sys=sys))\n", encoding="utf-8"
+    )
     site = "/opt/venv/lib/python3.11/site-packages"
     with Cluster(job(3)) as cluster:
         *others, last = cluster.hosts

@@ -359,3 +359,25 @@ def test_two_hosts_can_only_be_told_together(several):
     errors = [each for each in found.values() if isinstance(each, CheckError)]
     assert len(errors) == 1
     assert "no third host can tell" in errors[0].what
+
+
+LOG = """
+if int(os.environ["WORLD_SIZE"]) > 1:
+    Path(os.environ["NCCL_DEBUG_FILE"].replace("%p", "1")).write_text(
+        "algo-1:1:1 [0] NCCL INFO Using network Socket\\n")
+"""
+
+
+@pytest.mark.parametrize(("efa", "status"), [("require", "FAIL"), ("auto", "PASS")])
+def test_the_network_that_nccl_has_picked(several, efa, status):
+    """By its own log: sockets, where EFA is to be used, end the job; where there is none they are what there is."""
+    found, _ = several(FOUR[:2], text=LOG + WRITE, level="fast", gpus=1, muster_efa=efa)
+    if status == "FAIL":
+        (error,) = [each for each in found.values() if isinstance(each, CheckError)]
+        assert "check efa.nccl on algo-" in error.what
+        assert "NCCL uses Socket, not EFA" in error.what
+        return
+    for host in FOUR[:2]:
+        assert found[host]["efa.nccl"].evidence == "NCCL uses Socket"
+        assert found[host]["efa.errors"].status == "SKIP"
+        assert found[host]["gpu.nvlink_growth"].status == "SKIP"

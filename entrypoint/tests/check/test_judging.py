@@ -1,15 +1,19 @@
+import json
+
 import pytest
 
 from muster.check.collective.judging import (
+    of_beside,
     of_burns,
     of_hosts,
     of_job,
-    of_networks,
     of_pair,
     reduced,
+    with_beside,
 )
 from muster.check.collective.pairs import ON_CPUS, ON_GPUS, Limits
 from muster.check.collective.worlds import IDLE, Told
+from muster.check.finding import Finding
 
 GIB = 2**30
 KNOWN = {
@@ -135,15 +139,13 @@ def test_what_a_pair_has_shown():
     assert of_pair(pair, {"algo-1": told()}).error == "it was not tried"
 
 
-LOG = "algo-1:1:1 [0] NCCL INFO Using network Socket\n"
-
-
-@pytest.mark.parametrize(("efa", "status"), [(True, "FAIL"), (False, "PASS")])
-def test_the_network_that_nccl_has_picked(efa, status):
-    """Sockets where there is EFA end the job; elsewhere they are what there is."""
-    one = reduced(Told("ok", "", {"log": LOG}), efa=efa)
-    assert of_networks({"algo-1": one, "algo-2": IDLE})["algo-1"].status == status
-    assert list(of_networks({"algo-1": one, "algo-2": IDLE})) == ["algo-1"]
+def test_what_is_found_beside():
+    """Each host's own finding of each check, but for checks that are off; hosts that have none are left out."""
+    socket = Finding("FAIL", "NCCL uses Socket, not EFA", "look")
+    one = with_beside(Told("ok", "", {"rows": []}), {"efa.nccl": socket, "efa.errors": socket})
+    assert one.figures["rows"] == []
+    told = {"algo-1": Told.unpack(json.loads(json.dumps(one.pack()))), "algo-2": IDLE}
+    assert of_beside(told, {"efa.errors": "off"}) == {"efa.nccl": {"algo-1": socket}}
 
 
 def test_what_travels():
@@ -153,9 +155,9 @@ def test_what_travels():
         "muster": {"backend": "gloo", "world": 2, "expected": KNOWN},
         "config": {"devices": ["many"]},
     }
-    one = reduced(Told("ok", "", {"result": result, "log": LOG}), efa=None)
+    one = reduced(Told("ok", "", {"result": result, "log": "NCCL INFO"}))
     rows = [(64, 1.5, 2.0)]
     assert one.figures == {"rows": rows, "backend": "gloo", "world": 2, "expected": KNOWN}
-    assert reduced(Told("ok", "", {"result": {"results": 3}}), efa=None).figures == {}
+    assert reduced(Told("ok", "", {"result": {"results": 3}})).figures == {}
     burn = {"side": 512, "ranks": [{"milliseconds": 5.0, "digest": 7, "products": 3, "wrong": 0}]}
-    assert reduced(Told("ok", "", {"result": burn}), efa=None).figures == {"ranks": [(5.0, 7)]}
+    assert reduced(Told("ok", "", {"result": burn})).figures == {"ranks": [(5.0, 7)]}

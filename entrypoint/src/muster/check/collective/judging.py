@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +12,6 @@ from muster.check.collective.pairs import Limits, Pair, Trial
 from muster.check.collective.worlds import IDLE, Told
 from muster.check.figures import counted
 from muster.check.finding import Finding, Status, combined, passed, skipped, unknown
-from muster.check.nccl_log import judge_network, read_log
 
 _REMEDY = "`muster train all_reduce_perf -b 8 -e 64M -f 2` repeats it by hand; NCCL_DEBUG=INFO says what NCCL does."
 _SLOW = (
@@ -23,14 +22,9 @@ _LAGS = "Start the job again so that it gets other instances: every step waits f
 _MIB = 1024 * 1024
 
 
-def reduced(told: Told, *, efa: bool | None) -> Told:
-    """What is to be told of a world, from what its ranks have written here.
-
-    Args:
-        told: with the `result` of rank 0, and NCCL's `log`.
-        efa: whether NCCL should use it; None where its network is of no interest.
-    """
-    result, log = told.figures.get("result"), told.figures.get("log", "")
+def reduced(told: Told) -> Told:
+    """What is to be told of a world, from what its ranks have written here: the `result` of rank 0."""
+    result = told.figures.get("result")
     figures: dict[str, Any] = {}
     try:
         if result and "side" in result:
@@ -40,10 +34,13 @@ def reduced(told: Told, *, efa: bool | None) -> Told:
             figures = _all_reduce(result)
     except (KeyError, TypeError):
         pass  # The ranks have ended well: that is what counts.
-    if efa is not None:
-        found = judge_network(read_log(log), wanted=efa)
-        figures["network"] = [found.status, found.evidence, found.remedy]
     return replace(told, figures=figures)
+
+
+def with_beside(told: Told, beside: Mapping[str, Finding]) -> Told:
+    """What is told, with what this host has found out beside it, by check."""
+    packed = {name: [one.status, one.evidence, one.remedy] for name, one in beside.items()}
+    return replace(told, figures={**told.figures, "beside": packed})
 
 
 def _all_reduce(result: Mapping[str, Any]) -> dict[str, Any]:
@@ -68,14 +65,13 @@ def of_pair(pair: Pair, told: Mapping[str, Told]) -> Trial:
     return Trial(pair, ms=largest(both[0])[1])
 
 
-def of_networks(told: Mapping[str, Told]) -> dict[str, Finding]:
-    """Which network NCCL has picked on each host."""
-    found = {}
+def of_beside(told: Mapping[str, Told], refused: Container[str]) -> dict[str, dict[str, Finding]]:
+    """What the hosts have found out beside a world, by check and host."""
+    found: dict[str, dict[str, Finding]] = {}
     for host, one in told.items():
-        if one.kind == "idle":
-            continue
-        network = one.figures.get("network")
-        found[host] = Finding(*network) if network else unknown("there is no log of NCCL's")
+        for name, packed in one.figures.get("beside", {}).items():
+            if name not in refused:
+                found.setdefault(name, {})[host] = Finding(*packed)
     return found
 
 

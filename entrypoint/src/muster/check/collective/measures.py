@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Sequence
 
-from muster.check.collective import judging
+from muster.check import efa_counters
+from muster.check.collective import judging, rows
 from muster.check.collective.book import Book
 from muster.check.collective.pairs import Pair
 from muster.check.collective.worlds import IDLE, MODULE, Ranks, Told, World, Worlds
 from muster.check.fabric import devices
 from muster.check.finding import Here
+from muster.check.gpu import growth
+from muster.check.nccl_log import judge_network, read_log
 from muster.model import Plan
 
 _RECORDED = "muster-baseline.json"
@@ -44,6 +48,8 @@ class Measures:
         self._book = book
         self._worlds = worlds
         self._full = full
+        self._log = ""
+        """NCCL's, of the last world here."""
         self._addresses = {host: address for address, host in plan.names.items()}
 
     def burn(self) -> Told:
@@ -58,7 +64,20 @@ class Measures:
     def together(self) -> Told:
         """All ranks of the job add up, where they will meet."""
         least, most = _SWEEP[self._ranks.gpus] if self._full else (_SIZE[self._ranks.gpus],) * 2
-        return self._hold(self._book.hosts, self._all_reduce(least, most))
+        words = self._all_reduce(least, most)
+        if not self._ranks.gpus:
+            return self._hold(self._book.hosts, words)
+        links, efa = growth.snapshot(self._here), efa_counters.snapshot(self._here)
+        began = time.monotonic()
+        told = self._hold(self._book.hosts, words)
+        seconds = time.monotonic() - began
+        beside = {
+            rows.LINKS: growth.grown(links, growth.snapshot(self._here), seconds),
+            rows.EFA: efa_counters.grown(efa, efa_counters.snapshot(self._here), seconds),
+        }
+        if len(self._book.hosts) > 1:
+            beside[rows.NETWORK] = judge_network(read_log(self._log), wanted=self._wants_efa())
+        return judging.with_beside(told, beside)
 
     def in_pair(self, pairs: Sequence[Pair]) -> Told:
         """This host's ranks add up with those of the host that it is paired with."""
@@ -82,8 +101,8 @@ class Measures:
         if recorded and len(hosts) == len(self._book.hosts):
             variables["MUSTER_BASELINE"] = recorded
         told = self._worlds.hold(world, words, variables)
-        between = self._ranks.gpus and len(hosts) > 1
-        return judging.reduced(told, efa=self._wants_efa() if between else None)
+        self._log = str(told.figures.get("log", ""))
+        return judging.reduced(told)
 
     def _meeting_point(self, hosts: Sequence[str]) -> tuple[str, int]:
         """The job's own, or the first of these hosts'."""

@@ -6,13 +6,14 @@ from muster.check.collective.pairs import ROUNDS
 from muster.check.collective.worlds import LIMIT_S
 from muster.check.finding import Check, by_all
 
-BURN, HOST, JOB, NETWORK, PAIRS = (
+BURN, HOST, JOB, PAIRS = (
     "collective.burn",
     "collective.host",
     "collective.job",
-    "efa.nccl",
     "collective.pairs",
 )
+LINKS, EFA, NETWORK = "gpu.nvlink_growth", "efa.errors", "efa.nccl"
+"""What is looked at beside the whole job's all-reduce, where there are GPUs."""
 _OURS = "our own choice"
 _FAST = "At the level fast on GPUs, at full everywhere"
 _ENDS = f"FAIL for a wrong value, a rank that fails, or no end within {LIMIT_S:.0f} s"
@@ -47,6 +48,26 @@ CHECKS: tuple[Check, ...] = (
         source="health checks of NVIDIA, Meta and Microsoft all end with one; numbers and their sources: nccl-tests/src/muster_perf/baselines.toml",
         timeout_s=LIMIT_S,
         remedy="`muster train all_reduce_perf` by hand, with NCCL_DEBUG=INFO.",
+    ),
+    Check(
+        LINKS,
+        "fast",
+        "What NVLinks have had to repeat during that all-reduce",
+        by_all,
+        limits="WARN for any replay or recovery, FAIL from 100 CRC errors a second",
+        source="NVIDIA's DCGM",
+        timeout_s=LIMIT_S,
+        remedy="If the same host has it again, start the job again so that it gets another one.",
+    ),
+    Check(
+        EFA,
+        "fast",
+        "What EFA has lost or sent again during that all-reduce, by its error counters",
+        by_all,
+        limits="WARN for any error, 100 time-outs, 1000 packets or 1 MB sent again a second",
+        source="AWS's eks-node-monitoring-agent",
+        timeout_s=LIMIT_S,
+        remedy="If the same host has it again, start the job again so that it gets another one.",
     ),
     Check(
         NETWORK,

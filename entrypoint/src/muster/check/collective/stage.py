@@ -102,7 +102,7 @@ class _Steps:
         self._step(rows.JOB, self._measures.together, self._of_job)
         if len(self._book.hosts) > 1 and (self._full or rows.JOB in self._bad):
             self._isolate()
-        self._end_where_failed(rows.PAIRS, rows.JOB, rows.NETWORK)
+        self._end_where_failed(rows.PAIRS, rows.JOB, rows.NETWORK, rows.LINKS, rows.EFA)
         return tuple(self._results.values())
 
     def _step(self, name: str, measure: Callable[[], Told], judge: Judge) -> None:
@@ -200,13 +200,7 @@ class _Steps:
 
     def _of_job(self, told: Mapping[str, Told]) -> Mapping[str, Mapping[str, Finding]]:
         findings = {rows.JOB: judging.of_job(told, sum(self._ranks.sizes))}
-        if (
-            self._ranks.gpus
-            and len(self._book.hosts) > 1
-            and rows.NETWORK not in self._book.refused
-        ):
-            findings[rows.NETWORK] = judging.of_networks(told)
-        return findings
+        return findings | judging.of_beside(told, self._book.refused)
 
 
 def _unpacked(data: Mapping[str, Any]) -> dict[str, Told]:
