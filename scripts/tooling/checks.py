@@ -35,11 +35,30 @@ counts the rest. Every result is in each host's `run-HOST.json` under `checks`.
 ## How to choose
 
 - `MUSTER_CHECK=fast` is the default. It adds less than a second to a job on CPU hosts, as it runs beside other work.
-- `MUSTER_CHECK=full` also runs those with the level full, which take longer, and an all-reduce over all ranks of the job: for the first job on new hosts, or after a bad one.
+- `MUSTER_CHECK=full` also runs those with the level full, which take longer, among them ranks that add something up: for the first job on new hosts, or after a bad one.
 - `MUSTER_CHECK=off` looks at nothing. What is refused before the checks, a GPU image without a GPU or checkpoints that can't be
   written, is refused all the same.
 - `MUSTER_CHECKS=host.shm=off,host.names=warn,host.limits=fail` changes single ones: `off` leaves one out, `warn` and `fail` say what
   its WARN or FAIL does. A PASS, SKIP or UNKNOWN stays what it is.
+
+## Ranks that add something up
+
+The last checks start ranks of the benchmark ([benchmark.md](benchmark.md)) where the job's will be, each world in processes of its own, which
+end after 60 s at most ([ADR 24](adr/0024-ranks-before-the-ranks.md)). On GPUs they belong to the level fast; elsewhere to full.
+
+1. Every rank multiplies the same matrices for some seconds, and all products of all hosts are compared (full only).
+2. Each host's ranks add up by themselves, which needs no network.
+3. All ranks of the job add up. The values have to be right; the bandwidth is held against a good run of your own, else against a
+   public number, and the verdict says against which.
+4. When that goes wrong, and at full, pairs of hosts are tried: neighbours first, then each host that no pair has cleared with one that
+   was. So one bad host among three or more is named. Of two hosts nobody can say which, and the verdict doesn't.
+
+A good run of your own is worth more than any table:
+
+    muster train all_reduce_perf -b 64M -e 1G -f 2 -J /opt/ml/checkpoints/muster-baseline.json
+
+In the checkpoints it is found by the next job that resumes from them; `MUSTER_BASELINE` names it anywhere else. Sizes have to be the
+same: 64 MiB is what the level fast measures on GPUs, 1 GiB what full does.
 
 ## While the ranks run
 
