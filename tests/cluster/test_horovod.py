@@ -71,6 +71,19 @@ def test_digits_with_horovod_under_mpirun(tmp_path, digits, root):
         assert re.search(r"^test_accuracy=0\.[89]", cluster.hosts[0].output, re.MULTILINE)
 
 
+def test_horovods_operations_before_the_script(tmp_path, code):
+    """At the level full its own allreduce is tried over both hosts, without horovodrun; the log has its rate."""
+    env = {"MUSTER_CHECK": "full", "MUSTER_LAUNCHER": "horovodrun", **FEW_CORES}
+    with Cluster(horovod_job(tmp_path, code, SUM, environment=env)) as cluster:
+        assert cluster.run() == [0, 0], "".join(host.output for host in cluster.hosts)
+        for host in cluster.hosts:
+            found = {one["name"]: one for one in host.record["checks"]}
+            assert found["collective.horovod"]["status"] == "PASS"
+        log = cluster.hosts[0].output
+        assert re.search(r"PASS +collective\.horovod +4M over 4 ranks by horovod \(gloo\): ", log)
+        assert "horovod's sum 4 True" in log
+
+
 def test_case_061_check_of_the_guide():
     """`horovodrun --check`, as the guide has it, lists what Horovod was built with."""
     told = docker("run", "--rm", "--network", "none", HOROVOD_IMAGE, "horovodrun", "--check").stdout

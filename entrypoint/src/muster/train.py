@@ -209,4 +209,5 @@ def _ranks(job: Job, plan: Plan, facts: Facts, python: str) -> Ranks:
         sizes=tuple(sizes),
         index=plan.node_rank,
         gpus=bool(job.machine.gpus),
+        horovod=bool(facts.horovodrun),
     )

@@ -196,6 +196,7 @@ def test_two_ranks_meet_and_add_up(look, capfd):
         "collective.burn": "PASS",
         "collective.host": "SKIP",
         "collective.job": "PASS",
+        "collective.horovod": "SKIP",
     }
     assert found["collective.job"].evidence.startswith("4M over 2 ranks by gloo: ")
     assert "(64K 0." in found["collective.job"].evidence

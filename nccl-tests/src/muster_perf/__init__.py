@@ -13,6 +13,7 @@ results.py     the results as JSON
 byhost.py      the rates between hosts
 baselines.py   what a collective should reach
 burn.py        the same product again and again: a device that computes wrongly
+hvd.py         an all-reduce by Horovod's own operations
 run.py         all of these together
 commands.py    the programs
 """

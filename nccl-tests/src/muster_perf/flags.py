@@ -128,7 +128,7 @@ def _parser(command: str) -> argparse.ArgumentParser:
 def _add_sizes(parser: argparse.ArgumentParser) -> None:
     for flag, name, which in (("-b", "minbytes", "smallest"), ("-e", "maxbytes", "largest")):
         parser.add_argument(
-            flag, f"--{name}", default=getattr(Flags, name), type=_size, metavar="BYTES",
+            flag, f"--{name}", default=getattr(Flags, name), type=read_size, metavar="BYTES",
             help=f"the {which} size (default 32M)",
         )  # fmt: skip
     parser.add_argument(
@@ -197,7 +197,8 @@ def _add_ours(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _size(text: str) -> int:
+def read_size(text: str) -> int:
+    """Bytes: 8, 512K, 1M. Raises ArgumentTypeError."""
     found = re.fullmatch(r"(\d+(?:\.\d*)?)([KMG]?)", text, re.IGNORECASE)
     if not found:
         message = f"{text!r} is no size such as 8, 512K, 1M or 1G"
@@ -206,7 +207,7 @@ def _size(text: str) -> int:
 
 
 def _step(text: str) -> int:
-    size = _size(text)
+    size = read_size(text)
     if not size:
         message = "0 would never come to an end"
         raise argparse.ArgumentTypeError(message)

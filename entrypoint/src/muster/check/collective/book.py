@@ -12,6 +12,8 @@ from muster.check.collective.worlds import Ranks
 from muster.model import Plan
 from muster.settings import Settings
 
+_OF_HOROVOD = ("horovodrun", "mpirun")
+
 
 @dataclass(frozen=True)
 class Book:
@@ -32,12 +34,14 @@ def tell(plan: Plan, ranks: Ranks, settings: Settings, *, full: bool) -> dict[st
     refused = {} if full else {rows.BURN: "only at the level full"}
     if sum(ranks.sizes) == 1:
         refused |= dict.fromkeys(
-            (rows.HOST, rows.JOB, rows.PAIRS), "one rank has nothing to add up"
+            (rows.HOST, rows.JOB, rows.HOROVOD, rows.PAIRS), "one rank has nothing to add up"
         )
     elif len(ranks.sizes) == 1:
         refused[rows.HOST] = "one host: collective.job is the same"
     elif max(ranks.sizes) == 1:
         refused[rows.HOST] = "one rank a host has nothing to add up"
+    if not ranks.horovod or plan.launcher not in _OF_HOROVOD:
+        refused[rows.HOROVOD] = "the ranks don't use Horovod"
     if plan.launcher == "plain":
         why = "the launcher is plain: hosts train by themselves"
         refused |= dict.fromkeys((rows.JOB, rows.PAIRS), why)

@@ -79,6 +79,12 @@ class Measures:
             beside[rows.NETWORK] = judge_network(read_log(self._log), wanted=self._wants_efa())
         return judging.with_beside(told, beside)
 
+    def by_horovod(self) -> Told:
+        """The same by Horovod's operations."""
+        sizes = ",".join(map(str, self._ranks.sizes))
+        size = _SIZE[self._ranks.gpus]
+        return self._hold(self._book.hosts, [f"{MODULE}.hvd", "--sizes", sizes, "-b", size])
+
     def in_pair(self, pairs: Sequence[Pair]) -> Told:
         """This host's ranks add up with those of the host that it is paired with."""
         mine = next((pair for pair in pairs if self._plan.host in pair), None)

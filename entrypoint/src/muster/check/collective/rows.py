@@ -6,10 +6,11 @@ from muster.check.collective.pairs import ROUNDS
 from muster.check.collective.worlds import LIMIT_S
 from muster.check.finding import Check, by_all
 
-BURN, HOST, JOB, PAIRS = (
+BURN, HOST, JOB, HOROVOD, PAIRS = (
     "collective.burn",
     "collective.host",
     "collective.job",
+    "collective.horovod",
     "collective.pairs",
 )
 LINKS, EFA, NETWORK = "gpu.nvlink_growth", "efa.errors", "efa.nccl"
@@ -78,6 +79,16 @@ CHECKS: tuple[Check, ...] = (
         source="aws-ofi-nccl's and NCCL's log lines",
         timeout_s=LIMIT_S,
         remedy="`ldconfig -p | grep nccl-net`, /dev/infiniband, and FI_PROVIDER, NCCL_NET, NCCL_NET_PLUGIN.",
+    ),
+    Check(
+        HOROVOD,
+        "fast",
+        f"The same by Horovod's own allreduce, where the launcher is horovodrun or mpirun and the image has Horovod. {_FAST}",
+        by_all,
+        limits=_ENDS,
+        source=_OURS,
+        timeout_s=LIMIT_S,
+        remedy="Is Horovod built for this torch, and on GPUs with NCCL? `horovodrun --check-build` says so.",
     ),
     Check(
         PAIRS,

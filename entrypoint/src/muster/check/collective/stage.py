@@ -100,9 +100,13 @@ class _Steps:
         )
         self._end_where_failed(rows.HOST)
         self._step(rows.JOB, self._measures.together, self._of_job)
+        if rows.JOB not in self._bad:
+            self._step(rows.HOROVOD, self._measures.by_horovod, self._of_horovod)
         if len(self._book.hosts) > 1 and (self._full or rows.JOB in self._bad):
             self._isolate()
-        self._end_where_failed(rows.PAIRS, rows.JOB, rows.NETWORK, rows.LINKS, rows.EFA)
+        self._end_where_failed(
+            rows.PAIRS, rows.HOROVOD, rows.JOB, rows.NETWORK, rows.LINKS, rows.EFA
+        )
         return tuple(self._results.values())
 
     def _step(self, name: str, measure: Callable[[], Told], judge: Judge) -> None:
@@ -201,6 +205,9 @@ class _Steps:
     def _of_job(self, told: Mapping[str, Told]) -> Mapping[str, Mapping[str, Finding]]:
         findings = {rows.JOB: judging.of_job(told, sum(self._ranks.sizes))}
         return findings | judging.of_beside(told, self._book.refused)
+
+    def _of_horovod(self, told: Mapping[str, Told]) -> Mapping[str, Mapping[str, Finding]]:
+        return {rows.HOROVOD: judging.of_job(told, sum(self._ranks.sizes))}
 
 
 def _unpacked(data: Mapping[str, Any]) -> dict[str, Told]:

@@ -40,6 +40,8 @@ class Ranks:
     index: int
     """This host's place in it."""
     gpus: bool
+    horovod: bool = False
+    """Whether they may use Horovod."""
 
     @property
     def count(self) -> int:
