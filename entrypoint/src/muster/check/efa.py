@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from muster.check.fabric import Fabric, fabric
 from muster.check.finding import Check, Finding, Here, by_all, passed, skipped
+from muster.check.remedies import SAME_MACHINES
 
 _GIB = 2**30
 _LOCKED = 16 * _GIB
@@ -106,6 +107,7 @@ CHECKS = (
         _devices,
         limits="FAIL for fewer than the instance has, or fewer files than devices; WARN on one host, which needs none",
         source="instance-profiles.conf of awsome-distributed-training; eks-node-monitoring-agent's way to tell EFA by its ids",
+        remedy=_NO_DEVICES,
         timeout_s=12.0,
     ),
     Check(
@@ -115,6 +117,7 @@ CHECKS = (
         _plugin,
         limits="WARN where it is missing, FAIL with MUSTER_EFA=require",
         source="NVIDIA-NeMo/RL#1973: NCCL takes sockets in silence",
+        remedy=_NO_PLUGIN,
         timeout_s=12.0,
     ),
     Check(
@@ -124,6 +127,7 @@ CHECKS = (
         _locked,
         limits="WARN below 16 GiB, FAIL with MUSTER_EFA=require",
         source="awsome-distributed-training, 2.gpu-cluster-healthcheck",
+        remedy=_LOCK_MORE,
         timeout_s=12.0,
     ),
     Check(
@@ -134,5 +138,6 @@ CHECKS = (
         limits="FAIL where it differs",
         source="awsome-distributed-training, 2.gpu-cluster-healthcheck",
         together=True,
+        remedy=SAME_MACHINES,
     ),
 )
