@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from muster.check.fabric import Fabric, fabric
+from muster.check.fabric import LOCKED, Fabric, fabric
 from muster.check.finding import Check, Finding, Here, by_all, passed, skipped
 from muster.check.remedies import SAME_MACHINES
 
 _GIB = 2**30
-_LOCKED = 16 * _GIB
 _NO_DEVICES = (
     "Give the instance back, or by hand `docker run --device=/dev/infiniband`; "
     "MUSTER_EFA=off goes on over TCP."
@@ -82,7 +81,7 @@ def judge_locked(found: Fabric, want: Wanted) -> Finding:
     if found.locked < 0:
         return passed("any amount of memory may be locked")
     evidence = f"{found.locked / _GIB:.3g} GiB of memory may be locked"
-    if found.locked >= _LOCKED:
+    if found.locked >= LOCKED:
         return passed(evidence)
     return Finding("FAIL" if want.required else "WARN", evidence, _LOCK_MORE)
 
