@@ -15,6 +15,8 @@ from muster.model import Cause
 class FakeRun:
     """A host that ends when it is asked, with a record as a harness writes it."""
 
+    launcher = "torchrun"
+
     def __init__(self, host: LocalHost, cause: Cause, inbox: "FakeInbox") -> None:
         self.host = host
         self._cause = cause
@@ -31,7 +33,7 @@ class FakeRun:
         os.makedirs(self.host.paths.record, exist_ok=True)
         told = {name: getattr(self._cause, name) for name in ("headline", "kind", "host", "rank")}
         with open(f"{self.host.paths.record}/run-{self.host.name}.json", "w") as file:
-            json.dump({"cause": told}, file)
+            json.dump({"launcher": self.launcher, "cause": told}, file)
         self._end_with(self._cause.status)
 
     def kill(self) -> None:
@@ -129,3 +131,12 @@ def test_a_signal_that_nobody_has_sent_to_us(summary):
     told = summary(STOPPED)
     assert "ended because of algo-2" in told
     assert "outside" not in told
+
+
+@pytest.mark.parametrize(("launcher", "is_rank"), [("torchrun", True), ("cluster", False)])
+def test_a_script_that_is_no_rank(summary, monkeypatch, launcher: str, is_rank: bool):
+    """The launcher cluster's script starts ranks: its own end is not that of a rank."""
+    monkeypatch.setattr(FakeRun, "launcher", launcher)
+    told = summary(Cause("the script ended with status 3", "user", 3, "algo-2", 1))
+    assert "the script ended with status 3" in told
+    assert ("rank 1: " in told) == is_rank

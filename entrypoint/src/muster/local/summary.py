@@ -52,19 +52,20 @@ def _reason(end: HostEnd, record: dict[str, Any]) -> str:
         return "ended because another host had failed"
     cause = record.get("cause") or {}
     if end.asked and cause.get("kind") in (None, "signal"):
-        return _stopped_from_outside(end, cause)
+        return _stopped_from_outside(end, cause, record)
     if cause.get("host") not in (None, "-", end.host.name):
         return f"ended because of {cause['host']}"
-    return _told(cause) or "no record was written"
+    return _told(cause, record) or "no record was written"
 
 
-def _stopped_from_outside(end: HostEnd, cause: dict[str, Any]) -> str:
+def _stopped_from_outside(end: HostEnd, cause: dict[str, Any], record: dict[str, Any]) -> str:
     """No host is to blame; what this one's ranks came to is told all the same."""
-    own = _told(cause) if cause.get("host") == end.host.name else ""
+    own = _told(cause, record) if cause.get("host") == end.host.name else ""
     return "stopped from outside" + (f"; {own}" if own else "")
 
 
-def _told(cause: dict[str, Any]) -> str:
+def _told(cause: dict[str, Any], record: dict[str, Any]) -> str:
     rank = cause.get("rank")
-    where = "" if rank is None else f"rank {rank}: "
+    # The script of the launcher cluster is no rank: it starts them.
+    where = "" if rank is None or record.get("launcher") == "cluster" else f"rank {rank}: "
     return f"{where}{cause['headline']}" if cause.get("headline") else ""

@@ -30,7 +30,7 @@ def about_the_plan(
         decided.why,
         *decided.mesh.notes,
         *_unused_options(job, settings, decided.name),
-        *_about_the_host(job, start.topology, env, start.options.variables),
+        *_about_the_host(job, decided, env),
         *(["NO_PROXY extended by the job's hosts"] if direct else []),
         *_another_port(settings, start.facts),
     )
@@ -43,13 +43,13 @@ def _unused_options(job: Job, settings: Settings, name: str) -> tuple[str, ...]:
     return (f"{source} is not used: it is for mpirun, and the launcher is {name}",)
 
 
-def _about_the_host(
-    job: Job, topology: Topology, env: Mapping[str, str], asked: Mapping[str, str]
-) -> tuple[str, ...]:
+def _about_the_host(job: Job, decided: Decided, env: Mapping[str, str]) -> tuple[str, ...]:
     """What was decided for this host and its ranks, and what may surprise them."""
+    topology, asked = decided.start.topology, decided.start.options.variables
+    whose = "ranks a host, as the script is told" if decided.name == "cluster" else "ranks a host"
     defaults = {name: value for name, value in env.items() if name not in asked}
     return (
-        f"ranks a host: {topology.nproc} ({topology.nproc_source})",
+        f"{whose}: {topology.nproc} ({topology.nproc_source})",
         *_shared_pipes(job, topology),
         *_defaults(defaults),
         # The user's own, by name: a value may be a secret.
