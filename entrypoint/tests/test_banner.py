@@ -33,6 +33,13 @@ def test_what_it_tells(make_job):
     ]
 
 
+def test_a_script_that_is_no_rank(make_job):
+    """With the launcher cluster the script runs once a host, and the world is what it is told of."""
+    text = banner(make_job(), replace(plan("muster-rank", "run.sh"), launcher="cluster"))
+    world = "one script a host; for the ranks that it starts: world size 4, algo-1:7777"
+    assert text.splitlines()[1] == world
+
+
 def test_channels_and_their_modes(make_job):
     """The data that the job was sent is named, with the mode in which it comes."""
     sent = (Channel("train", "/d/train", "File"), Channel("events", "/d/events", "Pipe"))

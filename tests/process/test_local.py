@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import pytest
 
@@ -64,6 +68,79 @@ def test_a_failing_host_ends_the_job_with_its_status_and_reason(local, tmp_path)
     assert "ended because of algo-2" in table
     (failure,) = tmp_path.glob("muster-out/*/algo-2/output/failure")
     assert failure.read_text().splitlines()[1] == "muster kind=user host=algo-2 rank=1 status=33"
+
+
+@pytest.fixture
+def sleeping(tmp_path):
+    """A function that starts two hosts whose scripts sleep: `muster local`, and all processes of both hosts."""
+    (tmp_path / "train.py").write_text(
+        "import os, time\n"
+        'name = f\'{os.environ["SM_MODEL_DIR"]}/{os.environ["SM_CURRENT_HOST"]}\'\n'
+        "with open(name, 'w') as file: file.write(str(os.getpid()))\n"
+        "time.sleep(60)\n",
+        encoding="utf-8",
+    )
+    words = [sys.executable, "-m", "muster", "local", "train.py", "--hosts", "2"]
+    process = subprocess.Popen(
+        [*words, "--launcher", "plain"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+    def begun() -> list[int]:
+        files = list(tmp_path.glob("muster-out/*/model/algo-*"))
+        return [int(text) for file in files if (text := file.read_text(encoding="utf-8"))]
+
+    deadline = time.monotonic() + 60
+    while len(begun()) < 2 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    scripts = begun()
+    assert len(scripts) == 2
+    yield process, [pid for script in scripts for pid in _up_to(script, process.pid)]
+    process.kill()
+    process.communicate(timeout=60)
+
+
+def _up_to(pid: int, end: int) -> list[int]:
+    """A process and its parents, up to one that is not among them."""
+    found = []
+    while pid not in (end, 1):
+        found.append(pid)
+        pid = int(_stat(pid)[1])
+    return found
+
+
+def _stat(pid: int) -> list[str]:
+    """The state, the parent and so on; empty where the process has gone."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+
+
+def test_hosts_end_with_muster_local(sleeping):
+    """Also where it had no time to end them: nothing is left of the hosts, and nobody would end it."""
+    process, started = sleeping
+    assert len(started) >= 6, "a harness, a shim and a script a host"
+    process.kill()
+    deadline = time.monotonic() + 10
+    while left := [pid for pid in started if _stat(pid)[:1] not in ([], ["Z"])]:
+        assert time.monotonic() < deadline, left
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_stop_from_outside_is_no_hosts_fault(number, sleeping):
+    """The table says that somebody has stopped the job, and blames no host."""
+    process, _ = sleeping
+    os.kill(process.pid, number)
+    said, _ = process.communicate(timeout=30)
+    table = " ".join(said.replace("│", " ").split())
+    assert process.returncode == 143
+    assert f"stopped from outside by {signal.Signals(number).name}" in table
+    assert "ended because of" not in table
 
 
 def test_brackets_in_a_reason_are_text(local):

@@ -25,7 +25,7 @@ def banner(job: Job, plan: Plan, *, full: bool = False) -> str:
     place = f"{plan.node_rank + 1} of {len(plan.hosts)}: {hosts}"
     lines = [
         f"muster {__version__}: job {job.name}, host {plan.host} ({place})",
-        f"world size {plan.world_size}, ranks meet at {plan.master_addr}:{plan.master_port}",
+        _world(plan),
         f"runs: {command}" if command else f"runs: what {plan.launcher} on {plan.hosts[0]} starts",
         *([f"each rank: {_shown(plan.rank_argv, full=full)}"] if plan.rank_argv else []),
         *_channels(job),
@@ -35,6 +35,14 @@ def banner(job: Job, plan: Plan, *, full: bool = False) -> str:
         rest = len(lines) - _LINES + 1
         lines[_LINES - 1 :] = [f"… and {rest} lines more (muster plan)"]
     return "\n".join(lines)
+
+
+def _world(plan: Plan) -> str:
+    meeting = f"{plan.master_addr}:{plan.master_port}"
+    if plan.launcher == "cluster":
+        # What runs here is no rank: it starts them, if anybody does.
+        return f"one script a host; for the ranks that it starts: world size {plan.world_size}, {meeting}"
+    return f"world size {plan.world_size}, ranks meet at {meeting}"
 
 
 def _shown(argv: tuple[str, ...], *, full: bool) -> str:

@@ -389,3 +389,17 @@ def test_every_check_says_when_and_why():
         assert check.limits, check.name
         assert check.source, check.name
         assert check.timeout_s > limits.TIMEOUT_S, check.name
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        ("ecc", {ECC: "3"}),
+        ("nvlink_errors", {"nvmlDeviceGetNvLinkErrorCounter": "3 2 0"}),
+        ("fabric", {"nvmlDeviceGetGpuFabricInfoV": "3 999 0"}),
+        ("pcie", {"nvmlDeviceGetCurrPcieLinkWidth": "8"}),
+    ],
+)
+def test_the_page_has_the_findings_own_words(judge, name, changes):
+    """What to do is the same in the log and in docs/checks.md."""
+    assert judge(name, one(H100, **changes)).remedy == ROWS[name].remedy

@@ -104,6 +104,30 @@ def test_a_missing_compiler(error: str, tail: str):
 
 
 @pytest.mark.parametrize(
+    ("code", "error", "tail"),
+    [
+        (1, "FileNotFoundError: [Errno 2] No such file or directory: 'git'", "after"),
+        (1, "CalledProcessError: Command 'pip install x'", "ERROR: Cannot find command 'git' - do"),
+        (127, "", "run.sh: line 2: git: command not found"),
+        (127, "", "run.sh: 2: git: not found"),
+    ],
+)
+def test_a_missing_git(code: int, error: str, tail: str):
+    """A script that fetches its code by git, itself or by pip, is told how an image gets it."""
+    cause = explain("algo-2", end(code, error, tail=("before", tail)), Evidence())
+    assert "MUSTER_APT_PACKAGES=git" in cause.remedy
+
+
+def test_a_git_that_does_not_find_something():
+    """Its own words are no sign that it is missing."""
+    tail = (
+        "fatal: repository 'https://git.example/x' not found",
+        "git: 'lfs' is not a git command",
+    )
+    assert not explain("algo-2", end(1, tail=tail), Evidence()).remedy
+
+
+@pytest.mark.parametrize(
     ("code", "evidence", "remedy"),
     [(137, KILLED, "killed a process for memory"), (135, ROOMY, "/dev/shm"), (3, ROOMY, "")],
 )

@@ -183,6 +183,7 @@ def test_a_script_that_starts_ranks_itself(plan, entry: str):
     code = Code("/opt/ml/code", entry, (f"/opt/ml/code/{entry}",), is_python=False)
     made = plan(code=code, hosts=TWO, gpus=4)
     assert (made.launcher, made.nproc, made.world_size) == ("cluster", 1, 8)
+    assert any(note.startswith("ranks a host, as the script is told: 4 (") for note in made.notes)
     assert made.argv == (*SHIM, f"/opt/ml/code/{entry}")
     wanted = {"NODE_RANK": "0", "NNODES": "2", "NPROC_PER_NODE": "4", "MASTER_ADDR": "algo-1"}
     assert made.rank_env.items() >= wanted.items()

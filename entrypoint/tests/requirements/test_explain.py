@@ -75,6 +75,22 @@ CASES = {
         ),
         "requirements.txt: flash-attn can't be built: OSError: CUDA_HOME environment variable is not set.",
     ),
+    "no git": (
+        (
+            "Collecting small@ git+https://me:****@git.example/x/y@v1 (from -r r.txt (line 1))\n"
+            "  Cloning https://me:****@git.example/x/y (to revision v1) to /tmp/pip-install-x/small_3\n"
+            "  ERROR: Error [Errno 2] No such file or directory: 'git' while executing command git version\n"
+            "ERROR: Cannot find command 'git' - do you have 'git' installed and in your PATH?\n"
+        ),
+        "requirements.txt: https://me:****@git.example/x/y is fetched by git, which the image lacks",
+    ),
+    "uv, no git": (
+        (
+            "   Updating https://git.example/x/y.git (HEAD)\nerror: Git operation failed\n"
+            "  cause: Git executable not found. Ensure that Git is installed and available.\n"
+        ),
+        "requirements.txt: https://git.example/x/y.git is fetched by git, which the image lacks",
+    ),
     "disk": (
         "ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device: '/opt/x'\n",
         "requirements.txt: No space left on device: /opt/x",

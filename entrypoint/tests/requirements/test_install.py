@@ -219,6 +219,16 @@ def test_a_source_package_without_a_compiler(fails):
     assert "wheels/" in remedy
 
 
+def test_a_repository_without_git(fails, tmp_path):
+    """The repository, git and how an image gets it are told; a password in the address is not."""
+    (tmp_path / "bin").mkdir()
+    line = "small @ git+https://me:hunter2-secret@127.0.0.1:9/x/y@v1"
+    what, remedy = fails(line, PATH=f"{tmp_path}/venv/bin:{tmp_path}/bin")
+    assert "127.0.0.1:9/x/y is fetched by git, which the image lacks" in what
+    assert "MUSTER_APT_PACKAGES=git" in remedy
+    assert "hunter2" not in what + remedy
+
+
 def test_a_source_package_that_fails_otherwise(fails):
     """The package and its own last words are told."""
     what, _ = fails("unbuilt", **NO_BUILD_ENVIRONMENT)
@@ -300,6 +310,20 @@ def test_wheels_beside_the_file(host, index, fails):
     what, remedy = fails("small")
     assert f"small is not in the folder {host.code}/wheels" in what
     assert "pip download" in remedy
+
+
+def test_a_folder_wheels_with_nothing_in_it(host, fails):
+    """Where the index does not give what was to be in it, either, the empty folder is the reason that is told."""
+    (host.code / "wheels").mkdir()
+    (host.code / "wheels/.gitkeep").touch()
+    what, _ = fails("small", PIP_INDEX_URL="http://127.0.0.1:9/simple")
+    empty = "requirements.txt: wheels/ is empty: nothing can be installed from it"
+    assert what.startswith(f"{empty}, and no way to the index 127.0.0.1:9")
+    assert fails("absent")[0].startswith(f"{empty}, and absent is not in the index")
+    assert "wheels/" not in fails("torch==2.0.0")[0]
+    host.ask("small")
+    host.install()
+    assert host.version("small") == "2.0"
 
 
 def test_a_package_named_wheels_is_no_such_folder(host):

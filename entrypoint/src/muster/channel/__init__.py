@@ -7,7 +7,7 @@ leader.py       the first host's end: admission.py, rollcall.py
 member.py       another host's end: dialling.py
 session.py      frames on one connection
 names.py        names to addresses, in threads
-coordinator.py  the leader's mind: roster.py, agreement.py, council.py, straggling.py, verdict.py (pure)
+coordinator.py  the leader's mind: roster.py, outbox.py, agreement.py, council.py, straggling.py, verdict.py (pure)
 message.py      what is said (pure)
 wire.py         frames: signed, numbered lines (pure)
 key.py          who may speak (pure)

@@ -9,7 +9,6 @@ It goes through its phases in one direction:
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 
 from muster.channel import message as msg
@@ -17,6 +16,7 @@ from muster.channel import relay
 from muster.channel.agreement import HostFacts, disagreement, notes, nprocs
 from muster.channel.consultation import Consultation
 from muster.channel.council import Council
+from muster.channel.outbox import Outbox
 from muster.channel.phases import Limits, Phase
 from muster.channel.rollcall import given_up
 from muster.channel.roster import HostState, Roster
@@ -42,8 +42,7 @@ class Coordinator:
     def __init__(self, hosts: Sequence[str], limits: Limits, now: float) -> None:
         self.phase = Phase.GATHER
         self.roster = Roster(hosts)
-        self.outbox: deque[tuple[str, Message]] = deque()
-        """What is to be sent, with the host that gets it."""
+        self.outbox = Outbox(self.roster)
         self.verdict: Message | None = None
         self.remarks: tuple[str, ...] = ()
         """What the agreement has found odd."""
@@ -96,9 +95,9 @@ class Coordinator:
         host.joined, host.facts, host.offset = True, facts, offset
         host.forgotten = False
         if self.verdict is not None:
-            self._send(name, self.verdict)
+            self.outbox.send(name, self.verdict)
         elif self._stop is not None:
-            self._send(name, self._stop)
+            self.outbox.send(name, self._stop)
         elif not self.roster.missing and self.roster.all_well:
             self._agree()
 
@@ -153,7 +152,7 @@ class Coordinator:
         self._due.pop("rollcall", None)
         world = facts[self.roster.leader].world
         port, sizes = facts[world[0]].master_port, list(nprocs(facts, world))
-        self._send_all({"type": "welcome", "master_port": port, "nprocs": sizes})
+        self.outbox.send_all({"type": "welcome", "master_port": port, "nprocs": sizes})
 
     # What the hosts say.
 
@@ -166,7 +165,7 @@ class Coordinator:
             self._conclude_for("plan", difference, remedy)
             return
         self.phase = Phase.RUN
-        self._send_all({"type": "go"})
+        self.outbox.send_all({"type": "go"})
 
     def _on_failed(self, host: HostState, message: Message) -> None:
         cause = told_cause(host, message)
@@ -183,8 +182,8 @@ class Coordinator:
         # From here on each host ends in its own time, and has the longer one for it.
         self._stop = {"type": "stop", "signum": number, "host": host.name}
         self._due = {}
-        self._forget_missing()
-        self._send_all(self._stop, but=host.name)
+        self.roster.forget_missing()
+        self.outbox.send_all(self._stop, but=host.name)
 
     def _on_ranks(self, host: HostState, message: Message) -> None:
         host.done = int(msg.number(message, "done"))
@@ -215,30 +214,30 @@ class Coordinator:
     def _on_agree(self, host: HostState, message: Message) -> None:
         self._council.hear(host.name, message, self._now)
         for name, answer in self._council.answers():
-            self._send(name, answer)
+            self.outbox.send(name, answer)
         self._remind()
 
     def _on_consult(self, host: HostState, message: Message) -> None:
         hosts = [each.name for each in self.roster]
         for name, said in self._consultation.hear(host.name, message, hosts):
-            self._send(name, said)
+            self.outbox.send(name, said)
 
     def _on_relay(self, host: HostState, message: Message) -> None:
         running = self.phase is Phase.RUN and not self._stop
         refusal = "" if running else "the job's ranks have not begun, or are ending"
-        relay.relay(self.roster, host.name, message, self._send, refusal)
+        relay.relay(self.roster, host.name, message, self.outbox.send, refusal)
 
     # What is due.
 
     def _give_up_gathering(self) -> None:
         absent, waited = self.roster.missing, self._now - self._began
-        self._forget_missing()
+        self.roster.forget_missing()
         text = given_up(absent, len(self.roster), self.reasons, waited)
         self._conclude_for("rollcall", *text)
 
     def _remind(self) -> None:
         for name, reminder in self._council.reminders(self._now):
-            self._send(name, reminder)
+            self.outbox.send(name, reminder)
         self._due.pop("unagreed", None)
         if (due := self._council.next_due()) and self.phase is Phase.RUN and not self._stop:
             self._due["unagreed"] = due
@@ -246,7 +245,7 @@ class Coordinator:
     def _ask_for_stacks(self) -> None:
         for host in self.roster:
             if host.living:
-                self._send(host.name, {"type": "dump"})
+                self.outbox.send(host.name, {"type": "dump"})
         self._due["stalled"] = self._now + _DUMP_S
 
     def _conclude_as_stalled(self) -> None:
@@ -274,14 +273,9 @@ class Coordinator:
         self.phase = Phase.END
         self._due = {"ending": self._now + self._limits.ending}
         if self._stop or (cause and cause.kind == "signal"):
-            self._forget_missing()
-        self._send_all(self.verdict)
+            self.roster.forget_missing()
+        self.outbox.send_all(self.verdict)
         self._leave_when_all_reported()
-
-    def _forget_missing(self) -> None:
-        """Nobody waits any more for hosts that have not come yet."""
-        for name in self.roster.missing:
-            self.roster[name].forgotten = True
 
     def _leave_when_all_reported(self) -> None:
         if self.phase is Phase.END and self.roster.all_reported:
@@ -290,14 +284,4 @@ class Coordinator:
     def _leave(self) -> None:
         self.phase = Phase.LEAVE
         self._due = {}
-        self._send_all({"type": "leave"})
-
-    def _send(self, name: str, message: Message) -> None:
-        host = self.roster[name]
-        if host.joined and not host.lost:
-            self.outbox.append((name, message))
-
-    def _send_all(self, message: Message, but: str = "") -> None:
-        for host in self.roster:
-            if host.name != but:
-                self._send(host.name, message)
+        self.outbox.send_all({"type": "leave"})

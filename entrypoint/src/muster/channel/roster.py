@@ -86,6 +86,11 @@ class Roster:
     def all_reported(self) -> bool:
         return all(host.reported or host.lost or host.forgotten for host in self)
 
+    def forget_missing(self) -> None:
+        """Nobody waits any more for hosts that have not come yet."""
+        for name in self.missing:
+            self[name].forgotten = True
+
     def facts(self) -> dict[str, HostFacts]:
         """The facts of those that have told them."""
         return {host.name: host.facts for host in self if host.facts}

@@ -14,6 +14,7 @@ from muster.check.alike import differing, named
 from muster.check.finding import Check, Finding, Result, by_all, passed, skipped, unknown
 from muster.check.interface import CLOCK_S
 from muster.check.reached import Networks, judge_mtu, judge_path, judge_reach
+from muster.check.remedies import CLOCKS, NAMES, SAME_MACHINES, SAME_SOFTWARE
 from muster.check.told import Network, Told
 
 Value = TypeVar("Value")
@@ -21,12 +22,6 @@ _GRAVE = ("torch", "NCCL", "plugin")
 """Where these differ, ranks hang or compute different things."""
 _OF_MACHINES = ("driver",)
 """What is the instance's, not the image's: groups of other instances may have another one."""
-_SAME_SOFTWARE = "All hosts need the same image, and the same packages installed into it."
-_SAME_MACHINES = (
-    "Give the host that differs back: an instance has lost devices, or the group has two types."
-)
-_CLOCKS = "AWS's own hosts keep their clocks: look at chrony there, or give the host back."
-_NAMES = "Set NCCL_HOSTID to another text on each host, such as its name in the job."
 
 
 @dataclass(frozen=True)
@@ -85,7 +80,7 @@ def _software(hosts: Hosts) -> Judged:
     grave = [name for name in found if name in _GRAVE]
     order = [*grave, *(name for name in found if name not in _GRAVE)]
     evidence = "; ".join(f"{name}: {found[name][1]}" for name in order)
-    return found[order[0]][0], Finding("FAIL" if grave else "WARN", evidence, _SAME_SOFTWARE)
+    return found[order[0]][0], Finding("FAIL" if grave else "WARN", evidence, SAME_SOFTWARE)
 
 
 def _within_groups(
@@ -108,10 +103,10 @@ def _gpus(hosts: Hosts) -> Judged:
         hosts, lambda told: len(told.gpus or ()), lambda count: f"{count} GPUs"
     )
     if host:
-        return host, Finding("FAIL", text, _SAME_MACHINES)
+        return host, Finding("FAIL", text, SAME_MACHINES)
     host, text = _within_groups(hosts, lambda told: tuple(sorted(told.gpus or ())), _kinds)
     if host:
-        return host, Finding("WARN", text, _SAME_MACHINES)
+        return host, Finding("WARN", text, SAME_MACHINES)
     if silent:
         return silent[0], unknown(f"the driver of {', '.join(silent)} has told of no GPU")
     counts = sorted({len(told.gpus or ()) for told in hosts.told.values()})
@@ -131,7 +126,7 @@ def _efa(hosts: Hosts) -> Judged:
     first = next(iter(hosts.told))
     host, text = _within_groups(hosts, lambda told: told.efa, lambda count: f"{count} EFA devices")
     if host:
-        return host, Finding("FAIL", text, _SAME_MACHINES)
+        return host, Finding("FAIL", text, SAME_MACHINES)
     if not any(told.efa for told in hosts.told.values()):
         return first, skipped("no host has EFA")
     return first, passed("the same number of EFA devices on all hosts of a group")
@@ -147,13 +142,13 @@ def _clocks(hosts: Hosts) -> Judged:
     if apart <= CLOCK_S:
         return first, passed(f"the clocks differ by {apart:.3f} s at most")
     if len(offsets) == 2:  # noqa: PLR2004  (neither is known to be right)
-        return first, Finding("WARN", f"{' and '.join(offsets)} differ by {apart:.1f} s", _CLOCKS)
+        return first, Finding("WARN", f"{' and '.join(offsets)} differ by {apart:.1f} s", CLOCKS)
     odd = {host: off - middle for host, off in offsets.items() if abs(off - middle) > CLOCK_S / 2}
     odd = odd or offsets
     words = [
         f"{host} is {abs(by):.1f} s {'ahead' if by > 0 else 'behind'}" for host, by in odd.items()
     ]
-    return next(iter(odd)), Finding("WARN", named(words), _CLOCKS)
+    return next(iter(odd)), Finding("WARN", named(words), CLOCKS)
 
 
 def _names(hosts: Hosts) -> Judged:
@@ -167,7 +162,7 @@ def _names(hosts: Hosts) -> Judged:
     if not same:
         return first, passed("NCCL can tell all hosts apart")
     text = "; ".join(f"{named(on)} are one host to NCCL" for on in same)
-    return same[0][0], Finding("WARN", text, _NAMES)
+    return same[0][0], Finding("WARN", text, NAMES)
 
 
 def _of_network(judge: Callable[[Networks], Judged]) -> Callable[[Hosts], Judged]:
@@ -200,5 +195,6 @@ CHECKS = (
         limits="FAIL where the number differs, WARN where the kind does",
         source="a host that has lost a GPU is the most frequent fault",
         together=True,
+        remedy=SAME_MACHINES,
     ),
 )

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from muster.check.fabric import Fabric, fabric
+from muster.check.fabric import LOCKED, Fabric, fabric
 from muster.check.finding import Check, Finding, Here, by_all, passed, skipped
+from muster.check.remedies import SAME_MACHINES
 
 _GIB = 2**30
-_LOCKED = 16 * _GIB
 _NO_DEVICES = (
     "Give the instance back, or by hand `docker run --device=/dev/infiniband`; "
     "MUSTER_EFA=off goes on over TCP."
@@ -81,7 +81,7 @@ def judge_locked(found: Fabric, want: Wanted) -> Finding:
     if found.locked < 0:
         return passed("any amount of memory may be locked")
     evidence = f"{found.locked / _GIB:.3g} GiB of memory may be locked"
-    if found.locked >= _LOCKED:
+    if found.locked >= LOCKED:
         return passed(evidence)
     return Finding("FAIL" if want.required else "WARN", evidence, _LOCK_MORE)
 
@@ -106,6 +106,7 @@ CHECKS = (
         _devices,
         limits="FAIL for fewer than the instance has, or fewer files than devices; WARN on one host, which needs none",
         source="instance-profiles.conf of awsome-distributed-training; eks-node-monitoring-agent's way to tell EFA by its ids",
+        remedy=_NO_DEVICES,
         timeout_s=12.0,
     ),
     Check(
@@ -115,6 +116,7 @@ CHECKS = (
         _plugin,
         limits="WARN where it is missing, FAIL with MUSTER_EFA=require",
         source="NVIDIA-NeMo/RL#1973: NCCL takes sockets in silence",
+        remedy=_NO_PLUGIN,
         timeout_s=12.0,
     ),
     Check(
@@ -124,6 +126,7 @@ CHECKS = (
         _locked,
         limits="WARN below 16 GiB, FAIL with MUSTER_EFA=require",
         source="awsome-distributed-training, 2.gpu-cluster-healthcheck",
+        remedy=_LOCK_MORE,
         timeout_s=12.0,
     ),
     Check(
@@ -134,5 +137,6 @@ CHECKS = (
         limits="FAIL where it differs",
         source="awsome-distributed-training, 2.gpu-cluster-healthcheck",
         together=True,
+        remedy=SAME_MACHINES,
     ),
 )

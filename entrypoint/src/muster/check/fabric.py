@@ -16,6 +16,8 @@ from muster.check.reading import names, text
 from muster.plan.instances import read_instances
 
 _AMAZON, _EFA = "0x1d0f", "0xefa"
+LOCKED = 16 * 2**30
+"""Bytes that a process must be allowed to lock for a fabric's buffers."""
 PLUGINS = ("libnccl-net-ofi.so", "libnccl-net.so", "libnccl-net-aws-ofi.so")
 """The first is the file since EFA's installer 1.44, the second the name that NCCL asks for by itself."""
 _FI_INFO = "/opt/amazon/efa/bin/fi_info"

@@ -8,12 +8,9 @@ from typing import Any
 from muster.check.evidence import once
 from muster.check.finding import Check, Finding, Here, by_all, passed, skipped, unknown
 from muster.check.reading import text
+from muster.check.remedies import CLOCKS, MTU, NAMES, ONE_ADDRESS, OPEN, TWO_NETWORKS
 from muster.contract.machine import address_of
 
-_TWO_NETWORKS = (
-    "The hosts have several networks: set NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME, alike on all hosts, to the interface "
-    "of the one between them."
-)
 CLOCK_S = 1.0
 
 
@@ -93,6 +90,8 @@ CHECKS = (
         "The interface between the hosts: address, MTU, state",
         _interface,
         limits="FAIL when it is down, WARN without an IPv4 address, or when none is known",
+        source="NCCL and Gloo are told to use it; through one that is down nothing comes",
+        remedy="Look at `ip addr` and `ip route`: it must be up and have an IPv4 address; or give the instance back.",
     ),
     Check(
         "net.reach",
@@ -102,6 +101,7 @@ CHECKS = (
         limits="FAIL for each pair without an answer within 2 s; round trips are told",
         source="a security group that lets only some ports through hangs NCCL and Gloo for minutes",
         together=True,
+        remedy=OPEN,
     ),
     Check(
         "net.path",
@@ -111,6 +111,7 @@ CHECKS = (
         limits="WARN where a host calls from another address, FAIL where two have the same",
         source="NVIDIA/nccl#1837; a second network is what most such jobs hang on",
         together=True,
+        remedy=f"{TWO_NETWORKS} {ONE_ADDRESS}",
     ),
     Check(
         "net.mtu",
@@ -118,7 +119,9 @@ CHECKS = (
         "The same MTU on all hosts",
         by_all,
         limits="WARN where it differs: large packets may get lost",
+        source="the way between two MTUs may drop what is larger than the smaller one, in silence",
         together=True,
+        remedy=MTU,
     ),
     Check(
         "net.clocks",
@@ -128,6 +131,7 @@ CHECKS = (
         limits=f"WARN above {CLOCK_S:g} s",
         source="signatures of AWS's requests, and logs that are read side by side",
         together=True,
+        remedy=CLOCKS,
     ),
     Check(
         "net.names",
@@ -137,5 +141,6 @@ CHECKS = (
         limits="WARN where both are the same",
         source="getHostHash in NCCL's src/misc/utils.cc",
         together=True,
+        remedy=NAMES,
     ),
 )

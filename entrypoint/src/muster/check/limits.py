@@ -1,16 +1,19 @@
-"""Limits of the container's processes: open files, locked memory. Effects: asks the kernel, looks at /sys."""
+"""Limits of the container's processes: open files, locked memory. Effects: asks the kernel, looks at /sys.
+
+Where there is EFA, efa.memory speaks of locked memory: it knows whether the job uses EFA, and so one fault is told once.
+"""
 
 from __future__ import annotations
 
-import os
 import resource
 from dataclasses import dataclass
 
+from muster.check.fabric import LOCKED, devices
 from muster.check.figures import counted, memory
 from muster.check.finding import Check, Finding, Here, passed
+from muster.check.reading import names
 
 FILES_AT_LEAST, FILES_A_RANK = 512, 2
-LOCKED_FOR_EFA = 16 * 2**30
 
 
 @dataclass(frozen=True)
@@ -27,28 +30,25 @@ def _limits(here: Here) -> Finding:
         resource.getrlimit(which)[0] for which in (resource.RLIMIT_NOFILE, resource.RLIMIT_MEMLOCK)
     )
     world = len(here.job.hosts) * here.nproc
-    return judge_limits(Limits(files, locked), world, fabric=_has_fabric(here.sys))
+    return judge_limits(Limits(files, locked), world, infiniband=_has_infiniband(here))
 
 
-def _has_fabric(sys: str) -> bool:
-    """Whether there are devices whose buffers are locked: EFA, InfiniBand."""
-    try:
-        return bool(os.listdir(f"{sys}/class/infiniband"))
-    except OSError:
-        return False
+def _has_infiniband(here: Here) -> bool:
+    """Whether there are devices whose buffers are locked, and none of EFA."""
+    return bool(names(f"{here.sys}/class/infiniband")) and not devices(here)
 
 
-def judge_limits(limits: Limits, world: int, *, fabric: bool) -> Finding:
-    """Whether sockets to all ranks, and a fabric's buffers, are allowed."""
+def judge_limits(limits: Limits, world: int, *, infiniband: bool) -> Finding:
+    """Whether sockets to all ranks, and InfiniBand's buffers, are allowed."""
     need = FILES_AT_LEAST + FILES_A_RANK * world
     evidence = f"{_told(limits.files)} open files for a job of {counted(world, 'rank')}"
     options = []
     if 0 <= limits.files < need:
         options.append(f"--ulimit nofile={max(65536, need)}")
-    if fabric:
+    if infiniband:
         locked = memory(limits.locked) if limits.locked >= 0 else "any"
-        evidence += f", {locked} of locked memory for EFA"
-        if 0 <= limits.locked < LOCKED_FOR_EFA:
+        evidence += f", {locked} of locked memory for InfiniBand"
+        if 0 <= limits.locked < LOCKED:
             options.append("--ulimit memlock=-1")
     if not options:
         return passed(evidence)
@@ -63,7 +63,7 @@ CHECKS = (
     Check(
         "host.limits",
         "fast",
-        "The limits of open files and, where there is EFA or InfiniBand, of locked memory",
+        "The limits of open files and, where there is InfiniBand, of locked memory; with EFA it is efa.memory that speaks of it",
         _limits,
         limits=f"WARN below {FILES_AT_LEAST} + {FILES_A_RANK} a rank of the job; locked below 16 GiB",
         source="gloo keeps a socket to each rank; AWS's awsome-distributed-training, its EFA check",

@@ -6,19 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from muster.check.alike import differing, named
 from muster.check.finding import Finding, passed, skipped, unknown
+from muster.check.remedies import MTU, ONE_ADDRESS, OPEN, TWO_NETWORKS
 from muster.check.told import Network
 
 Networks = Mapping[str, Network]
-_OPEN = (
-    "The security group, or the firewall, of the hosts must let all their traffic to each other through, on every port; "
-    "the interface must be the one between them."
-)
-_TWO_NETWORKS = (
-    "The hosts have several networks: set NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME, alike on all hosts, to the interface "
-    "of the one between them."
-)
-_ONE_ADDRESS = "Each host needs an address of its own: look at the networks of the containers."
-_MTU = "Set one MTU on all hosts; Docker's networks have the option com.docker.network.driver.mtu."
 
 
 def judge_reach(networks: Networks) -> tuple[str, Finding]:
@@ -30,7 +21,7 @@ def judge_reach(networks: Networks) -> tuple[str, Finding]:
     first = next(iter(calling))
     if pairs:
         host, text = _explain(pairs, calling)
-        return host, Finding("FAIL", text, _OPEN)
+        return host, Finding("FAIL", text, OPEN)
     troubled = [f"{host} {each.trouble}" for host, each in networks.items() if each.trouble]
     if troubled:
         return first, unknown("; ".join(troubled))
@@ -91,7 +82,7 @@ def judge_path(networks: Networks) -> tuple[str, Finding]:
         return same[0][1], Finding(
             "FAIL",
             f"{named(same[0])} have the same address {calling[same[0][0]].address}",
-            _ONE_ADDRESS,
+            ONE_ADDRESS,
         )
     other: dict[str, str] = {}
     for peer, each in calling.items():
@@ -104,7 +95,7 @@ def judge_path(networks: Networks) -> tuple[str, Finding]:
                 )
     first = next(iter(calling))
     if other:
-        return next(iter(other)), Finding("WARN", named(list(other.values())), _TWO_NETWORKS)
+        return next(iter(other)), Finding("WARN", named(list(other.values())), TWO_NETWORKS)
     if not any(each.callers for each in calling.values()):
         return first, unknown("no host was called")
     return first, passed("all hosts call from their interface's address")
@@ -123,7 +114,7 @@ def judge_mtu(networks: Networks) -> tuple[str, Finding]:
         return first, unknown("the MTU of the interfaces is not known")
     host, text = differing(known, lambda mtu: f"MTU {mtu}")
     if host:
-        return host, Finding("WARN", text, _MTU)
+        return host, Finding("WARN", text, MTU)
     return first, passed(f"MTU {known[next(iter(known))]} on {len(known)} hosts")
 
 

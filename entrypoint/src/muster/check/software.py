@@ -9,6 +9,7 @@ from muster.check import packages
 from muster.check.fabric import devices
 from muster.check.finding import Check, Finding, Here, by_all, passed, skipped, unknown
 from muster.check.libraries import Loaded, cached_libraries, find_library, loader_cache
+from muster.check.remedies import SAME_SOFTWARE
 from muster.check.variables import Surroundings, judge_variables, missing_files
 
 _ORDER = ("torch", "CUDA", "NCCL", "plugin", "libfabric", "MPI", "horovod", "smddp", "driver")
@@ -101,6 +102,7 @@ CHECKS = (
         limits="FAIL where torch, NCCL or EFA's plugin differ, WARN for the others",
         source="NCCL hangs or corrupts between versions; superbench and Google's configcheck compare in the same way",
         together=True,
+        remedy=SAME_SOFTWARE,
     ),
     Check(
         "software.nccl",
@@ -109,6 +111,7 @@ CHECKS = (
         _one_nccl,
         limits="WARN where there are several files",
         source="pytorch/pytorch#119932, NVIDIA/nccl#1171",
+        remedy=_ONE_NCCL,
     ),
     Check(
         "software.variables",
@@ -117,5 +120,6 @@ CHECKS = (
         _variables,
         limits="WARN for each that check/variables.py lists, for interfaces and files that are not there",
         source="efa-cheatsheet.md of awsome-distributed-training; NCCL's page on its variables",
+        remedy="Leave them out of the job's environment.",
     ),
 )

@@ -10,9 +10,9 @@ from muster.contract import checkpoints, files, hyperparameters, resources
 from muster.contract.exportable import refuse_unexportable
 from muster.contract.machine import interface_towards, look_at_machine
 from muster.contract.precedence import Choice, choose
-from muster.contract.program import find_program, find_submit_directory
+from muster.contract.program import Program, find_program, find_submit_directory
 from muster.errors import ContractError
-from muster.model import Channel, Job, Paths
+from muster.model import Channel, Job, Machine, Paths
 from muster.settings import Settings, misspelt
 
 _NAMELESS = "local"
@@ -34,48 +34,109 @@ def read_contract(
         ContractError: a file can't be understood; the message names it.
     """
     paths = Paths(settings.base_dir.rstrip("/") or "/")
-    hps, resource_config, input_data = _read_files(paths)
-    split = hyperparameters.split(hps)
+    sent = _read_files(paths)
+    split = hyperparameters.split(sent.hyperparameters)
+    here = _look_around(sent.resources, settings, env)
+    asked = _read_asked(settings, paths, split.reserved, command_line)
+    notes = (*misspelt(env), *here.remarks, *asked.remarks)
+    return _make_job(paths, sent, split, here, asked, notes)
+
+
+class _Sent(NamedTuple):
+    """The files of /opt/ml/input/config."""
+
+    hyperparameters: dict[str, Any]
+    resources: dict[str, Any]
+    channels: dict[str, Any]
+
+
+class _Here(NamedTuple):
+    """This host among the others."""
+
+    cluster: resources.Resources
+    machine: Machine
+    interface: str
+    remarks: tuple[str, ...]
+
+
+class _Asked(NamedTuple):
+    """What several places may set, and who has won."""
+
+    program: Program
+    submit_directory: Choice[str]
+    folder: Choice[str]
+    name: str
+    region: str
+    log_level: int
+    remarks: tuple[str, ...]
+
+
+def _look_around(
+    resource_config: Mapping[str, Any], settings: Settings, env: Mapping[str, str]
+) -> _Here:
     cluster = resources.read_resources(resource_config, fallback_host=socket.gethostname())
     machine = look_at_machine(env)
-    interface, other_interface = resources.choose_interface(
+    interface, other = resources.choose_interface(
         resource_config, machine.interfaces, lambda: _interface_between(cluster, settings)
     )
-    program = find_program(settings, split.reserved, command_line)
-    submit_directory = find_submit_directory(settings, split.reserved)
+    return _Here(cluster, machine, interface, _said(cluster.note, other))
+
+
+def _read_asked(
+    settings: Settings, paths: Paths, reserved: Mapping[str, str], command_line: Sequence[str]
+) -> _Asked:
+    program = find_program(settings, reserved, command_line)
+    submit_directory = find_submit_directory(settings, reserved)
     folder = checkpoints.find_folder(settings, paths)
-    level, about_level = _log_level(settings, split.reserved)
-    name = _name(settings, split.reserved)
-    remarks = (
-        *(cluster.note, other_interface, program.conflict, submit_directory.conflict),
-        *(name.conflict, about_level, folder.conflict),
+    level, about_level = _log_level(settings, reserved)
+    name = _name(settings, reserved)
+    region = reserved.get("sagemaker_region") or settings.region or ""
+    remarks = _said(
+        *(program.conflict, submit_directory.conflict, name.conflict),
+        *(about_level, folder.conflict),
     )
+    named = name.value or _NAMELESS
+    return _Asked(program, submit_directory, folder, named, region, level, remarks)
+
+
+def _said(*remarks: str | None) -> tuple[str, ...]:
+    return tuple(filter(None, remarks))
+
+
+def _make_job(
+    paths: Paths,
+    sent: _Sent,
+    split: hyperparameters.Split,
+    here: _Here,
+    asked: _Asked,
+    notes: tuple[str, ...],
+) -> Job:
     return Job(
-        name=name.value or _NAMELESS,
+        name=asked.name,
         paths=paths,
-        current_host=cluster.current_host,
-        hosts=cluster.hosts,
-        instance_type=cluster.instance_type,
-        group=cluster.group,
-        groups=cluster.groups,
-        interface=interface,
+        current_host=here.cluster.current_host,
+        hosts=here.cluster.hosts,
+        instance_type=here.cluster.instance_type,
+        group=here.cluster.group,
+        groups=here.cluster.groups,
+        interface=here.interface,
         hyperparameters=split.user,
         reserved=split.reserved,
-        channels=_channels(input_data, paths),
-        program=program.name,
-        program_source=program.source,
-        program_args=program.arguments,
-        submit_directory=submit_directory.value,
-        submit_source=submit_directory.source,
-        resource_config=resource_config,
-        input_data_config=input_data,
-        machine=machine,
+        channels=_channels(sent.channels, paths),
+        program=asked.program.name,
+        program_source=asked.program.source,
+        program_args=asked.program.arguments,
+        submit_directory=asked.submit_directory.value,
+        submit_source=asked.submit_directory.source,
+        resource_config=sent.resources,
+        input_data_config=sent.channels,
+        machine=here.machine,
         framework_params=split.framework,
-        region=split.reserved.get("sagemaker_region") or settings.region or "",
-        log_level=level,
-        checkpoints=folder.value or paths.checkpoints,
-        checkpoints_source=folder.source if folder.value else "",
-        notes=(*misspelt(env), *filter(None, remarks)),
+        region=asked.region,
+        log_level=asked.log_level,
+        checkpoints=asked.folder.value or paths.checkpoints,
+        checkpoints_source=asked.folder.source if asked.folder.value else "",
+        notes=notes,
     )
 
 
@@ -118,13 +179,13 @@ def _name_at_least(settings: Settings, paths: Paths) -> str:
     return _name(settings, reserved).value or _NAMELESS
 
 
-def _read_files(paths: Paths) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-    """Hyperparameters, resources, channels. A bare `docker run` has none, but may have folders."""
+def _read_files(paths: Paths) -> _Sent:
+    """A bare `docker run` has none, but may have folders."""
     names = ("hyperparameters.json", "resourceconfig.json", "inputdataconfig.json")
     sent, resource_config, input_data = (files.read_object(paths.config, name) for name in names)
     if not input_data and not resource_config:
         input_data = files.list_folders(paths.data)
-    return sent, resource_config, input_data
+    return _Sent(sent, resource_config, input_data)
 
 
 def _interface_between(cluster: resources.Resources, settings: Settings) -> str:

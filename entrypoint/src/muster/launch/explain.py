@@ -11,6 +11,7 @@ from muster.errors import SIGNAL_BASE, STATUS_OF_KIND
 from muster.launch.evidence import Evidence
 from muster.model import Cause, RankEnd
 from muster.requirements.compiler import NO_COMPILER
+from muster.requirements.git import HOW_TO_GET_IT, NO_GIT
 
 DETAIL_LINES = 30
 """Of a rank's last lines on stderr, those that the failure's text may use."""
@@ -168,7 +169,8 @@ def _remedy(headline: str, end: RankEnd, evidence: Evidence) -> str:
         return _more_shm(evidence)
     if end.status == SIGNAL_BASE + signal.SIGBUS:
         return _more_shm(evidence)
-    return ""
+    # Last: a script may have looked for git and gone on without.
+    return HOW_TO_GET_IT if any(map(NO_GIT.search, (headline, *end.stderr_tail))) else ""
 
 
 def _limit(evidence: Evidence) -> str:

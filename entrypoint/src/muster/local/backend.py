@@ -41,6 +41,8 @@ class HostEnd:
     seconds: float
     stopped: bool
     """Whether we ended it because another one had failed."""
+    asked: int = 0
+    """The signal by which `muster local` itself was asked to stop before that; 0 for none."""
 
 
 class HostRun(Protocol):

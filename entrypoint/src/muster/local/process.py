@@ -15,6 +15,7 @@ from muster.contract.machine import look_at_machine
 from muster.errors import SIGNAL_BASE
 from muster.launch.children import kill_group
 from muster.launch.streams import LogPump
+from muster.local import tied
 from muster.local.backend import BackendError
 from muster.local.environment import job_env
 from muster.local.folders import LocalHost, names_command
@@ -24,7 +25,7 @@ from muster.toolpath import with_own_venv
 
 
 class ProcessRun:
-    """One host's harness, a child of ours in a session of its own."""
+    """One host's harness, a child of ours in a session of its own; the kernel kills it when we have gone."""
 
     def __init__(self, host: LocalHost, process: subprocess.Popen[bytes]) -> None:
         self.host = host
@@ -68,8 +69,10 @@ def _start(
     options: Options, hosts: Sequence[LocalHost], index: int, env: Mapping[str, str], pump: LogPump
 ) -> ProcessRun:
     script = os.path.basename(options.script)
+    harness = (sys.executable, "-I", "-m", "muster", "train", script, *options.arguments)
     process = subprocess.Popen(
-        [sys.executable, "-I", "-m", "muster", "train", script, *options.arguments],
+        # By its path and without site: what starts the harness takes a moment only.
+        [sys.executable, "-I", "-S", tied.__file__, str(os.getpid()), *harness],
         env=_host_env(options, hosts, index, env),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

@@ -58,7 +58,9 @@ class _Watch:
         self._begun = time.monotonic()
         self._ends: dict[str, HostEnd] = {}
         self._stopped: set[str] = set()
-        self._ending = self._stopping = False
+        self._ending = False
+        self._asked = 0
+        """The signal that has come from outside."""
         self._ask_at = self._kill_at = _NEVER
 
     def wait(self) -> list[HostEnd]:
@@ -79,12 +81,12 @@ class _Watch:
         return [run for run in self._runs if run.host.name not in self._ends]
 
     def _on_stop(self, number: int) -> None:
-        if self._stopping:
+        if self._asked:
             say("asked again: killing the hosts")
             self._kill_at = time.monotonic()
         elif not self._ending:
             # They end by themselves now, each in its own time: no host is to blame.
-            self._ending = self._stopping = True
+            self._ending, self._asked = True, number
             self._kill_at = time.monotonic() + _STOP_S
             say(f"the hosts have {_STOP_S:.0f} s to end; Ctrl-C again kills them")
             self._stop(number)
@@ -94,7 +96,8 @@ class _Watch:
             name, status = run.host.name, run.poll()
             if status is not None:
                 seconds = time.monotonic() - self._begun
-                self._ends[name] = HostEnd(run.host, status, seconds, name in self._stopped)
+                stopped = name in self._stopped
+                self._ends[name] = HostEnd(run.host, status, seconds, stopped, self._asked)
         if not self._ending and any(end.status for end in self._ends.values()):
             self._ending, self._ask_at = True, time.monotonic() + _TOGETHER_S
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 from collections.abc import Sequence
 from typing import Any
 
@@ -29,6 +30,8 @@ def print_summary(ends: Sequence[HostEnd], folder: str) -> None:
         table.add_row(*(Text(cell) for cell in cells), style=style)
     console = Console()
     console.print(table)
+    if asked := next((end.asked for end in ends if end.asked), 0):
+        console.print(Text(f"stopped from outside by {signal.Signals(asked).name}"))
     models = sorted(os.listdir(os.path.join(folder, "model")))
     console.print(Text(f"model: {', '.join(models) or 'nothing was written'}"))
     console.print(Text(f"all files: {folder}"), soft_wrap=True)
@@ -48,8 +51,21 @@ def _reason(end: HostEnd, record: dict[str, Any]) -> str:
     if end.stopped:
         return "ended because another host had failed"
     cause = record.get("cause") or {}
+    if end.asked and cause.get("kind") in (None, "signal"):
+        return _stopped_from_outside(end, cause, record)
     if cause.get("host") not in (None, "-", end.host.name):
         return f"ended because of {cause['host']}"
+    return _told(cause, record) or "no record was written"
+
+
+def _stopped_from_outside(end: HostEnd, cause: dict[str, Any], record: dict[str, Any]) -> str:
+    """No host is to blame; what this one's ranks came to is told all the same."""
+    own = _told(cause, record) if cause.get("host") == end.host.name else ""
+    return "stopped from outside" + (f"; {own}" if own else "")
+
+
+def _told(cause: dict[str, Any], record: dict[str, Any]) -> str:
     rank = cause.get("rank")
-    where = "" if rank is None else f"rank {rank}: "
-    return where + str(cause.get("headline") or "no record was written")
+    # The script of the launcher cluster is no rank: it starts them.
+    where = "" if rank is None or record.get("launcher") == "cluster" else f"rank {rank}: "
+    return f"{where}{cause['headline']}" if cause.get("headline") else ""

@@ -5,6 +5,8 @@ reserved.py     what each reserved hyperparameter means here
 topology.py     hosts, ranks, world size
 environment.py  the variables of the launcher and of the ranks
 torchrun.py plain.py    one module a launcher: a pure function to an argv
+decide.py       the launcher, its ranks, where they meet
+notes.py        what the log says of that
 build.py        all of it together
 """
 

@@ -11,7 +11,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from muster.errors import PlanError
+from muster.model import Job
+from muster.settings import Settings
 
+_OPTIONS_BY_SDK = (
+    "sagemaker_mpi_custom_mpi_options",
+    "sagemaker_distributed_dataparallel_custom_mpi_options",
+)
+"""Where the SDK sends them."""
 _MCA = ("mca", "gmca", "prtemca", "pmixmca", "gpmixmca")
 """Options with a key and a value."""
 _WITH_VALUE = frozenset(
@@ -87,6 +94,21 @@ class MpiOptions:
         named = {key for _, key, _ in self.parameters}
         named |= {word.lstrip("-") for word in self.words if word.startswith("-")}
         return bool(named & set(keys))
+
+
+def asked_options(job: Job, settings: Settings, inherited: Mapping[str, str]) -> MpiOptions:
+    """What the user adds to mpirun. Raises PlanError where it can't be taken."""
+    text, source = options_text(job, settings)
+    return read_options(text, source, inherited) if text else MpiOptions()
+
+
+def options_text(job: Job, settings: Settings) -> tuple[str, str]:
+    """What the user adds to mpirun, and where: MUSTER_MPI_OPTIONS, else what the SDK has sent."""
+    if settings.mpi_options is not None:
+        return settings.mpi_options, "MUSTER_MPI_OPTIONS"
+    return next(
+        ((job.reserved[key], key) for key in _OPTIONS_BY_SDK if job.reserved.get(key)), ("", "")
+    )
 
 
 def read_options(text: str, source: str, inherited: Mapping[str, str]) -> MpiOptions:

@@ -7,7 +7,7 @@ codeartifact.py   an index with a token (network)
 installer.py      pip or uv as argv and environment (pure)
 programs.py       runs them, and ends them with the job
 watch.py          progress, and an end where nobody answers
-explain.py        what an installer has printed, as one error (pure), by network.py, resolving.py, building.py
+explain.py        what an installer has printed, as one error (pure), by network.py, resolving.py, building.py, git.py
 install.py        the order of things
 """
 

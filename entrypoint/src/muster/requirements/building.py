@@ -6,6 +6,7 @@ import re
 
 from muster.requirements.compiler import NO_COMPILER
 from muster.requirements.ended import Ended, Told
+from muster.requirements.git import HOW_TO_GET_IT, NO_GIT
 
 _BUILT = (
     re.compile(r"Failed (?:building wheel for|to build) [`']?(?P<name>[\w.-]+)"),
@@ -15,6 +16,7 @@ _COLLECTING = re.compile(r"^Collecting (?P<name>[\w.-]+)", re.MULTILINE)
 _FAILED = re.compile(
     r"subprocess-exited-with-error|Failed building wheel|Failed to build|metadata-generation-failed"
 )
+_CLONED = re.compile(r"^\s*(?:Cloning|Updating) (?P<url>\S+)", re.MULTILINE)
 _SAID = re.compile(r"\[\d+ lines of output\]\n(?P<text>.*?)\n\s*\[end of output\]", re.DOTALL)
 _OS = re.compile(
     r"(?:OSError|PermissionError)?:? ?\[Errno (?P<number>\d+)\] (?P<why>[^:\n]+)(?:: '(?P<path>[^']+)')?"
@@ -44,6 +46,19 @@ def no_compiler(end: Ended) -> Told | None:
     remedy = (
         "The image's tag with -dev (cpu-dev) has compilers, and so has one built with MUSTER_APT_PACKAGES=g++. "
         "Or build a wheel of it elsewhere, into a folder wheels/ beside the file."
+    )
+    return what, remedy
+
+
+def no_git(end: Ended) -> Told | None:
+    """A package that comes from a repository, and nothing that fetches it."""
+    if not NO_GIT.search(end.output):
+        return None
+    cloned = _CLONED.findall(end.output)
+    what = f"{cloned[-1] if cloned else 'a package'} is fetched by git, which the image lacks"
+    remedy = (
+        f"{HOW_TO_GET_IT} Or build a wheel of it elsewhere, into a folder wheels/ beside the file, "
+        "and ask for it by its name alone."
     )
     return what, remedy
 
@@ -81,4 +96,4 @@ def _package(output: str) -> str:
     return str(named[-1]) if named else "a package"
 
 
-READERS = (managed, no_compiler, no_build, no_room)
+READERS = (managed, no_git, no_compiler, no_build, no_room)

@@ -24,6 +24,8 @@ class Ended:
     """Who has what is kept, the image or a Python, and where that is told; empty where nothing is."""
     wheels: str = ""
     """The folder that stood in the index's place."""
+    empty_wheels: bool = False
+    """Whether there is such a folder and nothing in it, so that an index was asked."""
     python: str = ""
     """The Python's version, as 3.11."""
     gave_up: bool = False

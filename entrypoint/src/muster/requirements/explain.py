@@ -25,6 +25,8 @@ _READERS = (
     *building.READERS,
 )
 
+_OF_THE_INDEX = (*network.READERS, resolving.no_version)
+
 
 def explain(end: Ended) -> RequirementsError:
     """The error that ends the job."""
@@ -34,6 +36,9 @@ def explain(end: Ended) -> RequirementsError:
     else:
         told = _last_words(end)
     what, remedy = told
+    if end.empty_wheels and reader in _OF_THE_INDEX:
+        # Whoever has such a folder did not mean an index to be asked.
+        what = f"wheels/ is empty: nothing can be installed from it, and {what}"
     where = f"All that {end.tool} has said: {end.log}" if end.log else ""
     whole = what if end.label in what else f"{end.label}: {what}"
     return RequirementsError(whole, "\n".join(filter(None, (remedy, where))))

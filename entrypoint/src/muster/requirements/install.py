@@ -225,6 +225,7 @@ class _Stage:
             label=self.request.label,
             holder=self._holder if found.kept else ("", ""),
             wheels=self.request.wheels,
+            empty_wheels=self.request.empty_wheels,
             python=found.python,
             gave_up=watch.gave_up,
             log=kept,

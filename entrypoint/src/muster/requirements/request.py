@@ -13,6 +13,7 @@ from muster.settings import Settings
 
 _USUAL = "requirements.txt"
 _NOTHING = "none"
+_WHEELS = "wheels"
 _PACKAGED = (".whl", ".tar.gz", ".zip")
 _BOMS = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _COOKIE = re.compile(rb"coding[:=]\s*([-\w.]+)")
@@ -32,6 +33,8 @@ class Request:
     """A folder with packages that stands in the index's place; empty for none."""
     text: str = ""
     """The file's text."""
+    empty_wheels: bool = False
+    """Whether there is such a folder with nothing in it."""
 
     @property
     def label(self) -> str:
@@ -56,8 +59,12 @@ def look(code: Code, settings: Settings) -> Request | None:
     if not file and not project:
         return None
     text = _read(file) if file else ""
-    wheels = _wheels(os.path.dirname(file) if file else code.directory)
-    return Request(code.directory, file, project, wheels, text)
+    packaged = os.path.join(os.path.dirname(file) if file else code.directory, _WHEELS)
+    names = _names(packaged)
+    # A Python package of the user's may have that name, too.
+    wheels = packaged if any(name.endswith(_PACKAGED) for name in names or ()) else ""
+    empty = names is not None and all(name.startswith(".") for name in names)
+    return Request(code.directory, file, project, wheels, text, empty)
 
 
 def _file(folder: str, named: str | None) -> str:
@@ -83,13 +90,12 @@ def _project(folder: str) -> str:
     return folder
 
 
-def _wheels(folder: str) -> str:
-    # A Python package of the user's may have that name, too.
-    path = os.path.join(folder, "wheels")
+def _names(folder: str) -> list[str] | None:
+    """What is in a folder; None where there is none."""
     try:
-        return path if any(name.endswith(_PACKAGED) for name in os.listdir(path)) else ""
+        return os.listdir(folder)
     except OSError:
-        return ""
+        return None
 
 
 def _read(path: str) -> str:

@@ -7,7 +7,7 @@ visible.py    which GPUs the job uses
 judging.py    from a rule for one GPU to a finding for the host
 health.py links.py state.py fit.py limits.py   the rules
 looks.py      what each check does
-rows.py presence.py   the checks, and what CPU jobs need of them
+rows.py remedies.py presence.py   the checks, and what CPU jobs need of them
 growth.py     what NVLinks repeat between two looks
 xid.py        what an XID error means
 watch.py      waits for XID errors while the ranks run

@@ -9,7 +9,8 @@ from typing import Any
 from muster.check.finding import Finding, Here, passed, skipped, unknown
 from muster.check.gpu.asking import Look
 from muster.check.gpu.facts import Gpu, Missing
-from muster.check.gpu.judging import REPLACE, failed, lacking, over, warned
+from muster.check.gpu.judging import failed, lacking, over, warned
+from muster.check.gpu.remedies import REPLACE, WRONG_ENTRY
 from muster.plan.instances import gpus_of
 
 Capability = tuple[int, int]
@@ -43,8 +44,9 @@ def count(look: Look, here: Here, instances: Mapping[str, Any]) -> Finding:
     if look.visible.missing:
         entry = look.visible.missing
         left = f"{len(look.visible.gpus)} of {_gpus(present)} visible"
-        remedy = "CUDA reads the list up to its first wrong entry: correct or unset the variable."
-        return warned(f"CUDA_VISIBLE_DEVICES names {entry!r}, which isn't here: {left}", remedy)
+        return warned(
+            f"CUDA_VISIBLE_DEVICES names {entry!r}, which isn't here: {left}", WRONG_ENTRY
+        )
     if expected is None:
         return skipped(f"{_gpus(present)}; how many {kind or 'this host'} has isn't known: {named}")
     return passed(f"{_gpus(present)}, {kind} has {expected}: {named}")

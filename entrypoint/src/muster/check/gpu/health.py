@@ -7,8 +7,8 @@ from muster.check.gpu.asking import Look
 from muster.check.gpu.facts import Gpu, Missing
 from muster.check.gpu.judging import failed, lacking, over, warned
 from muster.check.gpu.limits import CORRECTED, PAGES, ROWS
+from muster.check.gpu.remedies import ECC_ON, MAY_FAIL, NO_SPARE, RESET
 
-RESET = "A reset of the GPU mends it, which a container can't do. Start the job again, so that it gets another instance."
 ACTIONS = {
     1: "a reset of the GPU",
     2: "a reboot of the host",
@@ -61,7 +61,7 @@ def corrected(gpu: Gpu) -> Finding:
     evidence = f"{count} corrected ECC errors since the driver was loaded"
     if count <= CORRECTED:
         return passed(evidence)
-    return warned(evidence, "Its memory may fail in this job: save checkpoints often.")
+    return warned(evidence, MAY_FAIL)
 
 
 def ecc_mode(gpu: Gpu, here: Here) -> Finding:
@@ -72,9 +72,8 @@ def ecc_mode(gpu: Gpu, here: Here) -> Finding:
     if mode:
         return passed("ECC is on")
     evidence = "ECC is off: wrong values in memory go unseen"
-    remedy = "`nvidia-smi -e 1` and a reboot switch it on, where the host is yours."
     training_instance = here.job.instance_type.startswith("ml.p")
-    return failed(evidence) if training_instance else warned(evidence, remedy)
+    return failed(evidence) if training_instance else warned(evidence, ECC_ON)
 
 
 def remap(gpu: Gpu) -> Finding:
@@ -93,7 +92,7 @@ def remap(gpu: Gpu) -> Finding:
         return warned("a row of its memory waits for a reset to be replaced", RESET)
     if not isinstance(gpu.spare, Missing) and gpu.spare[-1]:
         used_up = f"{gpu.spare[-1]} banks of its memory have no spare row left"
-        return warned(used_up, "The next error there can't be mended: save checkpoints often.")
+        return warned(used_up, NO_SPARE)
     return passed(f"{uncorrectable} rows replaced after uncorrectable errors, none pending")
 
 

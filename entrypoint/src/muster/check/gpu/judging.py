@@ -7,11 +7,7 @@ from collections.abc import Callable
 from muster.check.finding import STATUSES, Finding, Status, skipped, unknown
 from muster.check.gpu.asking import Look
 from muster.check.gpu.facts import Gpu, Missing
-
-REPLACE = (
-    "It is the machine, not your code. Start the job again, so that it gets another instance; "
-    "if it is the same GPU again, tell AWS Support its UUID."
-)
+from muster.check.gpu.remedies import REPLACE
 
 Rule = Callable[[Gpu], Finding]
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from muster.check.finding import Finding, Here, passed, skipped
+from muster.check.gpu import remedies
 from muster.check.gpu.asking import Look
 from muster.check.gpu.facts import Gpu, Missing
 from muster.check.gpu.judging import failed, lacking, over, warned
@@ -63,8 +64,7 @@ def nvlink_errors(gpu: Gpu) -> Finding:
     evidence = f"NVLink: {replays} replays, {recoveries} recoveries, {checksums} wrong checksums"
     if replays + recoveries < LINK_ERRORS:
         return passed(evidence)
-    remedy = "If collectives in this host are slow, it is this GPU: start the job again elsewhere."
-    return warned(evidence, remedy)
+    return warned(evidence, remedies.WEAK_LINK)
 
 
 def nvlink_growth(before: Gpu, after: Gpu, seconds: float) -> Finding:
@@ -86,7 +86,7 @@ def nvlink_growth(before: Gpu, after: Gpu, seconds: float) -> Finding:
     if seconds > 0 and checksums / seconds >= CRC_A_SECOND:
         return failed(evidence)
     if replays or recoveries:
-        return warned(evidence, "A link of this GPU is weak: collectives in this host may be slow.")
+        return warned(evidence, remedies.WEAK_LINK)
     return passed(evidence)
 
 
@@ -110,19 +110,19 @@ def fabric(gpu: Gpu) -> Finding:
         return skipped("no NVSwitch fabric on this GPU or driver")
     if state != JOINED:
         return failed(
-            f"it {_STATES.get(state, f'has state {state}')} in the NVSwitch fabric", _MANAGER
+            f"it {_STATES.get(state, f'has state {state}')} in the NVSwitch fabric",
+            remedies.MANAGER,
         )
     if status:
-        return failed(f"it could not join the NVSwitch fabric: NVML error {status}", _MANAGER)
+        return failed(
+            f"it could not join the NVSwitch fabric: NVML error {status}", remedies.MANAGER
+        )
     wrong = [text for shift, text in _HEALTH.items() if health >> shift & 3 == _TRUE]
     if health >> _CONFIGURATION & _CONFIGURATION_BITS not in _CONFIGURATION_WELL:
         wrong.append("a wrong configuration")
     if wrong:
-        return warned(f"the NVSwitch fabric has {', '.join(wrong)}", _MANAGER)
+        return warned(f"the NVSwitch fabric has {', '.join(wrong)}", remedies.MANAGER)
     return passed("it has joined the NVSwitch fabric")
-
-
-_MANAGER = "NVIDIA's fabric manager on the host sees to that. Start the job again, so that it gets another instance."
 
 
 def pcie(gpu: Gpu) -> Finding:
@@ -134,6 +134,4 @@ def pcie(gpu: Gpu) -> Finding:
     evidence = f"PCIe x{width} of x{widest}, generation {generation} of {most} at rest"
     if width >= widest:
         return passed(evidence)
-    return warned(
-        evidence, "Batches reach this GPU slowly. Start the job again elsewhere if it lags."
-    )
+    return warned(evidence, remedies.NARROW)

@@ -10,6 +10,7 @@ from muster.check.gpu.asking import Look
 from muster.check.gpu.facts import Gpu, Missing
 from muster.check.gpu.judging import failed, lacking, over, warned
 from muster.check.gpu.limits import MARGIN, USED
+from muster.check.gpu.remedies import HOT, IN_USE, SLOW
 
 SLOWED = {
     0x08: "hardware slowdown",
@@ -30,9 +31,7 @@ def clocks(gpu: Gpu) -> Finding:
     if not reasons:
         return passed(f"nothing slows it (mask {mask:#x})")
     evidence = f"slowed at rest by {', '.join(reasons)} (mask {mask:#x})"
-    return warned(
-        evidence, "It will lag behind the others. Start the job again elsewhere if it does."
-    )
+    return warned(evidence, SLOW)
 
 
 def temperature(gpu: Gpu) -> Finding:
@@ -45,9 +44,7 @@ def temperature(gpu: Gpu) -> Finding:
     evidence = f"{now} C, slows down at {slowdown} C"
     if now < slowdown - MARGIN:
         return passed(evidence)
-    return warned(
-        evidence, "It is hot before it works: it will be slow. Start the job again elsewhere."
-    )
+    return warned(evidence, HOT)
 
 
 def persistence(gpu: Gpu) -> Finding:
@@ -67,15 +64,10 @@ def memory(gpu: Gpu) -> Finding:
     evidence = f"{used // _MIB} of {total // _MIB} MiB are in use"
     if not isinstance(users, Missing) and users:
         named = ", ".join(f"process {pid} ({size // _MIB} MiB)" for pid, size in users)
-        return failed(f"{evidence}: {named}", _ELSEWHERE)
+        return failed(f"{evidence}: {named}", IN_USE)
     if used < USED:
         return passed(evidence)
-    return warned(f"{evidence}, by nobody that this container sees", _ELSEWHERE)
-
-
-_ELSEWHERE = (
-    "End what uses the GPU (`nvidia-smi` on the host), or choose others by CUDA_VISIBLE_DEVICES."
-)
+    return warned(f"{evidence}, by nobody that this container sees", IN_USE)
 
 
 def memory_in_time(look: Look, wait_s: float, pause_s: float, again: Callable[[], Look]) -> Finding:
