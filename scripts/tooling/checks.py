@@ -80,7 +80,8 @@ By hand, also without any job's files, on the host that it is about:
     docker run --rm IMAGE check
     docker run --rm IMAGE check --level full --json
 
-It prints every check with its seconds, looks at this host alone, and ends with 75 where one is a FAIL, else with 0. Its first two
+It prints every check with its seconds, looks at this host alone, as many ranks as a job would have here add something up where
+the level asks for it, and it ends with 75 where one is a FAIL, else with 0. Its first two
 lines, `device` and `checkpoints`, are what would end a job before its checks.
 
 What a file system must give so that an epoch can be as short as you want:

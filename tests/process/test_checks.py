@@ -143,6 +143,19 @@ def test_by_hand_without_anything(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_this_hosts_ranks_by_hand(tmp_path, monkeypatch):
+    """At the level full `muster check` has them multiply and add up, too: each is a line with its own seconds."""
+    monkeypatch.setenv("MUSTER_NPROC", "2")
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    done = muster(tmp_path, "check", "--level", "full", "--json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = {check["name"]: check for check in json.loads(done.stdout)["checks"]}
+    assert found["collective.burn"]["status"] == "PASS"
+    assert found["collective.job"]["evidence"].startswith("4M over 2 ranks by gloo: ")
+    assert found["collective.job"]["seconds"] > 0.5
+    assert done.stderr == ""
+
+
 def test_an_all_reduce_before_the_script(two_hosts):
     """At the level full the ranks of both hosts add something up first, where they will meet; the log and the
     records have it. A host that looks at less keeps nobody waiting."""

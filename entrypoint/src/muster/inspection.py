@@ -8,18 +8,31 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any, TypeVar
 
 from muster import mask
-from muster.check import begin, look_at_checkpoints, refuse_missing_gpu, table
+from muster.check import (
+    Ranks,
+    Running,
+    after_plan,
+    begin,
+    collectives,
+    look_at_checkpoints,
+    refuse_missing_gpu,
+    table,
+)
+from muster.check.collective.rows import JOB
 from muster.check.finding import Result
+from muster.code.entry import find_python
 from muster.contract import read_contract
-from muster.errors import STATUS_OF_KIND, CheckError, MusterError
-from muster.model import Job
+from muster.errors import STATUS_OF_KIND, CheckError, CodeError, MusterError
+from muster.model import Job, Plan
 from muster.plan import handed_on
 from muster.plan.topology import make_topology
 from muster.report.record import check_record
 from muster.settings import Settings, read_settings
 
+T = TypeVar("T")
 _LEVELS = ("fast", "full")
 
 
@@ -62,7 +75,54 @@ def _look(job: Job, settings: Settings, env: Mapping[str, str]) -> tuple[Result,
         _early("checkpoints", lambda: look_at_checkpoints(job)),
     )
     running = begin(job, settings, env, nproc)
-    return (*early, *(running.results() if running else ()))
+    found = running.results()
+    _add_up(job, running, nproc)
+    return (*early, *found, *running.later.values())
+
+
+class _Alone:
+    """The meeting of one host."""
+
+    def __init__(self, host: str) -> None:
+        self._host = host
+
+    def during(self, work: Callable[[], T]) -> T:
+        return work()
+
+    def consult(self, _topic: str, data: Any, judge: Callable[[dict[str, Any]], Any]) -> Any:
+        return judge({self._host: data})
+
+    def offsets(self) -> dict[str, float]:
+        return {}
+
+
+def _add_up(job: Job, running: Running, nproc: int) -> None:
+    """Lets this host's ranks multiply and add up, as a job of it alone would."""
+    level, gpus, settings = running.level, job.machine.gpus, running.here.settings
+    running.collectives = collectives([{"level": level, "gpus": gpus}])
+    host = job.current_host
+    plan = Plan(
+        launcher="torchrun",
+        host=host,
+        hosts=(host,),
+        node_rank=0,
+        nproc=nproc,
+        world_size=nproc,
+        master_addr=host,
+        master_port=settings.master_port,
+        argv=(),
+        cwd="/",
+        env={},
+        rank_env={},
+    )
+    try:
+        python = find_python(settings.python, running.here.env)
+        ranks = Ranks(python, (nproc,), 0, gpus=bool(gpus))
+        after_plan(plan, ranks, running, _Alone(host), tell=lambda _: None)
+    except CheckError:
+        return  # The results say so.
+    except CodeError as error:
+        running.later = {JOB: Result(JOB, "SKIP", error.what, "", 0.0)}
 
 
 def _early(name: str, look: Callable[[], tuple[str, ...] | None]) -> Result:

@@ -159,7 +159,7 @@ class _Run:
         if self.checks.collectives:
             self._enter("check")
             ranks = _ranks(job, plan, facts, find_python(settings.python, env))
-            self.checks.later = after_plan(plan, ranks, self.checks, meeting)
+            after_plan(plan, ranks, self.checks, meeting)
         self._enter("launch")
         say(banner(job, plan))
         if settings.exec_only:

@@ -147,8 +147,8 @@ def look(make_job, plan, tmp_path):
         running = Running((), Here(job, read, env, 2, "full"), read.severities)
         running.collectives = level
         ranks = Ranks(python, sizes, of.node_rank, gpus=bool(gpus))
-        found = after_plan(of, ranks, running, meeting or Alone(of.host))
-        return {result.name: result for result in found}
+        after_plan(of, ranks, running, meeting or Alone(of.host))
+        return running.later
 
     return run
 

@@ -20,7 +20,7 @@ from muster.check.collective import Ranks, after_plan
 from muster.check.device import refuse_missing_gpu
 from muster.check.finding import Result
 from muster.check.running import Running
-from muster.check.stage import begin, conclude
+from muster.check.stage import begin, collectives, conclude
 
 __all__ = [
     "Ranks",
@@ -28,6 +28,7 @@ __all__ = [
     "Running",
     "after_plan",
     "begin",
+    "collectives",
     "conclude",
     "look_at_checkpoints",
     "refuse_missing_gpu",

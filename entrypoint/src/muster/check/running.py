@@ -30,8 +30,8 @@ class Running:
         self.level = here.level if checks else "off"
         self.collectives = ""
         """How much the ranks are to add up on all hosts, known once they have concluded: nothing, fast or full."""
-        self.later: tuple[Result, ...] = ()
-        """What has been found out after that."""
+        self.later: dict[str, Result] = {}
+        """By name, what is found out after that."""
         self._severities = severities
         self._found: dict[str, tuple[Finding, float]] = {}
         self._done = threading.Condition()
@@ -50,7 +50,7 @@ class Running:
         spent = time.monotonic() - self._began
         with self._done:
             known = set(self._found)
-        return self.later + tuple(
+        return tuple(self.later.values()) + tuple(
             self._result(check)
             for check in self._checks
             if check.name in known or spent >= check.timeout_s

@@ -76,11 +76,11 @@ def _answer(data: Mapping[str, Any], running: Running, meeting: Consulting) -> d
     verdict = table.judge(found, running.together)
     return dataclasses.asdict(verdict) | {
         "result": verdict.result.pack() if verdict.result else None,
-        "collectives": _collectives([told for told in data.values() if isinstance(told, dict)]),
+        "collectives": collectives([told for told in data.values() if isinstance(told, dict)]),
     }
 
 
-def _collectives(told: Sequence[Mapping[str, Any]]) -> str:
+def collectives(told: Sequence[Mapping[str, Any]]) -> str:
     """How much all hosts want of what they do together: at the level fast GPUs alone add something up."""
     levels = {one.get("level") for one in told}
     if levels == {"full"}:

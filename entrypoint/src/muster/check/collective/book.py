@@ -27,7 +27,7 @@ class Book:
     """By check, why it is left out: what one host refuses, all leave out."""
 
 
-def tell(plan: Plan, ranks: Ranks, settings: Settings, *, full: bool) -> dict[str, Any]:
+def told_of(plan: Plan, ranks: Ranks, settings: Settings, *, full: bool) -> dict[str, Any]:
     """What this host tells."""
     if is_outside(plan):
         return {"hosts": [], "port": 0, "refused": {}}

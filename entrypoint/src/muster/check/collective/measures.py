@@ -19,6 +19,7 @@ from muster.model import Plan
 
 _RECORDED = "muster-baseline.json"
 """In the checkpoints: a good run of the job, which the next one is held against."""
+_HERE = "127.0.0.1"
 _SIZE = {True: "64M", False: "4M"}
 """By whether there are GPUs: 64 MiB take milliseconds between them, and seconds over gloo on few cores."""
 _SWEEP = {True: ("1M", "1G"), False: ("64K", "4M")}
@@ -111,10 +112,12 @@ class Measures:
         return judging.reduced(told)
 
     def _meeting_point(self, hosts: Sequence[str]) -> tuple[str, int]:
-        """The job's own, or the first of these hosts'."""
+        """The job's own, or the first of these hosts'; one host needs no name of its own."""
         if len(hosts) == len(self._book.hosts) > 1:
             return self._plan.master_addr, self._plan.master_port
         first = hosts[0]
+        if len(hosts) == 1:
+            return _HERE, self._book.ports[first]
         return self._addresses.get(first, first), self._book.ports[first]
 
     def _recorded(self) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from muster.check.collective import judging, rows
-from muster.check.collective.book import Book, make_book, tell
+from muster.check.collective.book import Book, make_book, told_of
 from muster.check.collective.measures import Measures
 from muster.check.collective.pairs import (
     ON_CPUS,
@@ -41,24 +41,29 @@ _STRAGGLERS = {True: Limits(1.1, 1.5), False: ON_CPUS}
 
 
 def after_plan(
-    plan: Plan, ranks: Ranks, running: Running, meeting: Consulting
-) -> tuple[Result, ...]:
-    """What the worlds have shown of this host, once all other checks are well.
+    plan: Plan,
+    ranks: Ranks,
+    running: Running,
+    meeting: Consulting,
+    tell: Callable[[str], None] = say,
+) -> None:
+    """Looks at what the worlds show of this host, once all other checks are well.
 
     Args:
         plan: this host's; nothing of it is changed.
         ranks: of the job, and this host's part.
-        running: the checks so far; the hosts have agreed on how much all of them look at.
+        running: the checks so far; the hosts have agreed on how much all of them look at. It gets the results.
         meeting: of all hosts.
+        tell: takes the leader's lines.
 
     Raises:
         CheckError: this host is the first that a FAIL is about.
     """
     if not running.collectives:
-        return ()
+        return
     worlds = Worlds(plan, ranks, running.here.env)
     try:
-        return _Steps(plan, ranks, running, meeting, worlds).run()
+        _Steps((plan, ranks, worlds), running, meeting, tell).run()
     finally:
         worlds.end()  # Where another host's failure has ended the job meanwhile.
 
@@ -67,24 +72,30 @@ class _Steps:
     """One host's way through the consultations. Use once."""
 
     def __init__(
-        self, plan: Plan, ranks: Ranks, running: Running, meeting: Consulting, worlds: Worlds
+        self,
+        here: tuple[Plan, Ranks, Worlds],
+        running: Running,
+        meeting: Consulting,
+        tell: Callable[[str], None],
     ) -> None:
+        plan, ranks, worlds = here
+        self._tell = tell
         self._host = plan.host
         self._ranks = ranks
         self._severities = running.here.settings.severities
         self._full = running.collectives == "full"
         self._meeting = meeting
         self._limits = ON_GPUS if ranks.gpus else ON_CPUS
-        self._results: dict[str, Result] = {}
+        self._results = running.later
         self._first: dict[str, str] = {}
         """By check, the first host that it has failed for; empty for none."""
         self._bad: set[str] = set()
         """Checks that have found something somewhere."""
-        mine = tell(plan, ranks, running.here.settings, full=self._full)
+        mine = told_of(plan, ranks, running.here.settings, full=self._full)
         self._book = Book(*meeting.consult("collective", mine, make_book))
         self._measures = Measures(plan, ranks, running.here, self._book, worlds, full=self._full)
 
-    def run(self) -> tuple[Result, ...]:
+    def run(self) -> None:
         """Raises CheckError: this host is the first that a FAIL is about."""
         limits, stragglers = self._limits, _STRAGGLERS[self._ranks.gpus]
         self._step(
@@ -107,7 +118,6 @@ class _Steps:
         self._end_where_failed(
             rows.PAIRS, rows.HOROVOD, rows.JOB, rows.NETWORK, rows.LINKS, rows.EFA
         )
-        return tuple(self._results.values())
 
     def _step(self, name: str, measure: Callable[[], Told], judge: Judge) -> None:
         """Measures here, and takes what the leader makes of all hosts' measures."""
@@ -134,7 +144,9 @@ class _Steps:
                 )
                 for host, each in findings.items()
             }
-            say("\n".join(lines({host: (one,) for host, one in found.items()}, whole=True)[1:]))
+            self._tell(
+                "\n".join(lines({host: (one,) for host, one in found.items()}, whole=True)[1:])
+            )
             # A rank that has waited in vain says less than one that has failed, and the first one knows why.
             failed = sorted(
                 (told[host].kind == "late", told[host].seconds, host)
