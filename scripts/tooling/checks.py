@@ -44,20 +44,22 @@ counts the rest. Every result is in each host's `run-HOST.json` under `checks`.
 ## Ranks that add something up
 
 The last checks start ranks of the benchmark ([benchmark.md](benchmark.md)) where the job's will be, each world in processes of its own, which
-end after 60 s at most ([ADR 24](adr/0024-ranks-before-the-ranks.md)). On GPUs they belong to the level fast; elsewhere to full.
+have 120 s to meet and 60 s from then ([ADR 24](adr/0024-ranks-before-the-ranks.md)). Where all ranks have GPUs they belong to the level fast;
+elsewhere to full.
 
-1. Every rank multiplies the same matrices for some seconds, and all products of all hosts are compared (full only).
+1. Every rank multiplies the same matrices for some seconds, and all products of hosts of a kind are compared (full only).
 2. Each host's ranks add up by themselves, which needs no network.
 3. All ranks of the job add up. The values have to be right; the bandwidth is held against a good run of your own, else against a
-   public number, and the verdict says against which.
-4. When that goes wrong, and at full, pairs of hosts are tried: neighbours first, then each host that no pair has cleared with one that
+   public number where all GPUs of hosts that are alike take part, and the verdict says against which.
+4. Where Horovod's launchers are used, its own allreduce does the same.
+5. When the third is a FAIL, and at full, pairs of hosts are tried: neighbours first, then each host that no pair has cleared with one that
    was. So one bad host among three or more is named. Of two hosts nobody can say which, and the verdict doesn't.
 
 A good run of your own is worth more than any table:
 
     muster train all_reduce_perf -b 64M -e 1G -f 2 -J /opt/ml/checkpoints/muster-baseline.json
 
-In the checkpoints it is found by the next job that resumes from them; `MUSTER_BASELINE` names it anywhere else. Sizes have to be the
+Remove an older file first: it is kept, and the new one gets another name. In the checkpoints it is found by the next job that resumes from them; `MUSTER_BASELINE` names it anywhere else. Sizes have to be the
 same: 64 MiB is what the level fast measures on GPUs, 1 GiB what full does.
 
 ## While the ranks run

@@ -28,6 +28,7 @@ from muster.contract import read_contract, read_place
 from muster.errors import (
     SIGNAL_BASE,
     STATUS_OF_KIND,
+    CodeError,
     ContractError,
     Kind,
     MusterError,
@@ -158,7 +159,7 @@ class _Run:
         plan = self.plan = make_plan(job, code, settings, facts, env)
         if self.checks.collectives:
             self._enter("check")
-            ranks = _ranks(job, plan, facts, find_python(settings.python, env))
+            ranks = _ranks(job, plan, facts, settings, env)
             after_plan(plan, ranks, self.checks, meeting)
         self._enter("launch")
         say(banner(job, plan))
@@ -201,13 +202,17 @@ class _Run:
             return outcome
 
 
-def _ranks(job: Job, plan: Plan, facts: Facts, python: str) -> Ranks:
+def _ranks(job: Job, plan: Plan, facts: Facts, settings: Settings, env: Mapping[str, str]) -> Ranks:
     """The ranks of the world, as the launcher will make it."""
+    try:
+        python = find_python(settings.python, env)
+    except CodeError:
+        python = ""  # A shell script may do without.
     sizes = facts.nprocs or (plan.world_size // len(plan.hosts),) * len(plan.hosts)
     return Ranks(
         python=python,
         sizes=tuple(sizes),
         index=plan.node_rank,
-        gpus=bool(job.machine.gpus),
+        gpus=bool(job.machine.gpus) and settings.image_device != "cpu",
         horovod=bool(facts.horovodrun),
     )

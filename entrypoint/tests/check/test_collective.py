@@ -1,5 +1,7 @@
 import json
+import os
 import socket
+import subprocess
 import sys
 import threading
 import time
@@ -8,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from muster.check import Ranks, after_plan
-from muster.check.collective import worlds
+from muster.check.collective import measures, worlds
 from muster.check.finding import Here
 from muster.check.running import Running
 from muster.errors import CheckError
@@ -186,6 +188,8 @@ def several(look, plan, python):
     return run
 
 
+OTHER = {"port": 1, "kind": ["ml.m5.large", 2], "gpus": False, "whole": False, "refused": {}}
+"""What another host tells of itself."""
 FOUR = ("algo-1", "algo-2", "algo-3", "algo-4")
 
 
@@ -197,6 +201,7 @@ def test_two_ranks_meet_and_add_up(look, capfd):
         "collective.host": "SKIP",
         "collective.job": "PASS",
         "collective.horovod": "SKIP",
+        "collective.pairs": "SKIP",
     }
     assert found["collective.job"].evidence.startswith("4M over 2 ranks by gloo: ")
     assert "(64K 0." in found["collective.job"].evidence
@@ -241,9 +246,19 @@ def test_a_rank_that_crashes(look, python):
 
 def test_ranks_that_never_meet(look, python, monkeypatch):
     """They cost their time and no more, and nothing of them is left."""
-    monkeypatch.setattr(worlds, "LIMIT_S", 0.5)
-    with pytest.raises(CheckError, match="2 ranks have not ended within 0 s"):
+    monkeypatch.setattr(measures, "MEET_S", 0.5)
+    with pytest.raises(CheckError, match="2 ranks have not met within 0 s"):
         look(python("time.sleep(50)"))
+
+
+def test_ranks_that_meet_and_never_end(look, python, monkeypatch):
+    """From then on another time runs: how long a first import takes is no matter of theirs."""
+    monkeypatch.setattr(worlds, "LIMIT_S", 0.5)
+    monkeypatch.setattr(measures, "MEET_S", 20.0)
+    began = time.monotonic()
+    with pytest.raises(CheckError, match="2 ranks have not ended within 0 s"):
+        look(python("open(os.environ['MUSTER_MET'], 'w'); time.sleep(50)"))
+    assert time.monotonic() - began < 15
 
 
 def test_a_warning_goes_on(look, python):
@@ -260,9 +275,14 @@ def test_a_warning_goes_on(look, python):
     ("text", "checks", "why"),
     [
         (
-            "sys.exit(\"No module named 'muster_perf'\")",
+            "sys.exit('/usr/bin/python3: No module named muster_perf')",
             "host.shm=off",
-            "the script's Python has no muster_perf",
+            "in the script's Python: /usr/bin/python3: No module named muster_perf",
+        ),
+        (
+            "sys.exit(\"ModuleNotFoundError: No module named 'torch'\")",
+            "host.shm=off",
+            "in the script's Python: ModuleNotFoundError: No module named 'torch'",
         ),
         ("sys.exit(9)", "collective.burn=off,collective.job=off", "it is switched off"),
     ],
@@ -292,15 +312,20 @@ def test_hosts_that_train_by_themselves(plan, look, python):
     found = look(python("sys.exit(9)"), of=plain, muster_checks="collective.burn=off")
     assert found["collective.job"].evidence == "the launcher is plain: hosts train by themselves"
     outside = replace(plain, rank_env={"MUSTER_IN_WORLD": "0"})
+    refused = dict.fromkeys(("collective.horovod", "collective.pairs"), "one host")
+    alone = {**OTHER, "hosts": ["algo-2"], "refused": refused}
     others = {
-        "collective": {"algo-2": {"hosts": ["algo-2"], "port": 1, "refused": {}}},
+        "collective": {"algo-2": alone},
         **{
             f"collective.{name}": {"algo-2": ["ok", "", {}, 0.1]}
             for name in ("burn", "host", "job")
         },
     }
     found = look(python("sys.exit(9)"), of=outside, meeting=Alone(others=others))
-    assert {one.evidence for one in found.values()} == {"this host's group does not train"}
+    assert {one.evidence for one in found.values()} == {
+        "this host's group does not train",
+        "one host",
+    }
 
 
 def test_who_has_failed_first_ends_the_job(look, plan, python):
@@ -310,7 +335,7 @@ def test_who_has_failed_first_ends_the_job(look, plan, python):
 
     def end_with(kind, seconds):
         told = [kind, "rank 7: CUDA error", {}, seconds]
-        book = {"hosts": two.hosts, "port": 1, "refused": {}}
+        book = {"hosts": two.hosts, **OTHER}
         others = {"collective": {"algo-2": book}, "collective.job": {"algo-2": told}}
         off = "collective.burn=off,collective.host=off,collective.pairs=off"
         meeting = Alone(others=others)
@@ -382,3 +407,89 @@ def test_the_network_that_nccl_has_picked(several, efa, status):
         assert found[host]["efa.nccl"].evidence == "NCCL uses Socket"
         assert found[host]["efa.errors"].status == "SKIP"
         assert found[host]["gpu.nvlink_growth"].status == "SKIP"
+
+
+def test_hosts_without_the_benchmark(several):
+    """None is to blame: what could not be tried is skipped, also in pairs."""
+    found, topics = several(FOUR, text="sys.exit('python3: No module named muster_perf')")
+    assert "collective.pairs 1" not in topics
+    for host in FOUR:
+        assert found[host]["collective.job"].status == "SKIP"
+
+
+def test_a_search_that_the_user_does_not_want(several):
+    """A warning for the whole job is one for the pairs: they only tell which host it is."""
+    text = "if 'algo-3' in hosts and size > 1: sys.exit('wrong values')\n" + WRITE
+    found, _ = several(FOUR, text=text, muster_checks="collective.job=warn")
+    assert found["algo-3"]["collective.pairs"].status == "WARN"
+
+
+def test_with_exec_nothing_is_tried_together(plan, look, python):
+    """The harnesses of a job with MUSTER_EXEC=1 know nothing of each other."""
+    two = replace(plan, hosts=("algo-1", "algo-2"), names={})
+    found = look(
+        python("sys.exit(9)"),
+        of=two,
+        sizes=(1, 1),
+        muster_exec="1",
+        muster_checks="collective.burn=off",
+    )
+    assert {one.status for one in found.values()} == {"SKIP"}
+    assert found["collective.job"].evidence == "with MUSTER_EXEC=1 the hosts don't meet"
+
+
+def test_more_ranks_than_gpus(look, python):
+    """NCCL does not take two ranks a GPU; the script may."""
+    found = look(python("sys.exit(9)"), level="fast", gpus=1, sizes=(2,))
+    assert found["collective.job"].evidence == "there are more ranks than GPUs"
+
+
+def test_no_python_at_all(look):
+    """A shell script may do without."""
+    assert look("")["collective.burn"].evidence == "there is no Python for the ranks"
+
+
+def test_nothing_is_started_after_the_end(plan, python, tmp_path):
+    """The job may end while the ranks are being started: none stays behind, and none is started any more."""
+    mark = tmp_path / "begun"
+    program = python(f"open({str(mark)!r}, 'a').write('x'); time.sleep(50)")
+    ranks = Ranks(program, (2,), 0, gpus=False)
+    held = worlds.Worlds(plan, ranks, {"PATH": "/usr/bin:/bin"})
+    world = worlds.World("127.0.0.1", 1, 0, 2, 2)
+    thread = threading.Thread(target=held.hold, args=(world, ["muster_perf"], {}, 60.0))
+    thread.start()
+    while not mark.exists() or mark.read_text() != "xx":
+        time.sleep(0.01)
+    began = time.monotonic()
+    held.end()
+    thread.join()
+    assert time.monotonic() - began < 10
+    held.hold(world, ["muster_perf"], {}, 60.0)
+    assert mark.read_text() == "xx"
+
+
+def test_ranks_end_with_who_has_started_them(tmp_path, python):
+    """By whatever: a harness that was killed leaves none."""
+    mark = tmp_path / "pid"
+    program = python(f"open({str(mark)!r}, 'w').write(str(os.getpid())); time.sleep(50)")
+    code = (
+        "import sys; from muster import tied; import subprocess, time\n"
+        "subprocess.Popen(tied.command([sys.argv[1], '-m', 'x']), start_new_session=True, env={'RANK': '0'}); time.sleep(50)"
+    )
+    with subprocess.Popen([sys.executable, "-c", code, program]) as harness:
+        while not mark.exists() or not mark.read_text():
+            time.sleep(0.01)
+        harness.kill()
+    rank = int(mark.read_text())
+    deadline = time.monotonic() + 10
+    while os.path.exists(f"/proc/{rank}") and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not os.path.exists(f"/proc/{rank}")
+
+
+def test_no_room_for_temporary_files(look, python, monkeypatch):
+    """It could not be looked at, and the job goes on."""
+    monkeypatch.setattr(worlds, "_TEMPORARY", ("/nowhere", "/nowhere/else"))
+    found = look(python("sys.exit(9)"))["collective.job"]
+    assert found.status == "UNKNOWN"
+    assert "can't be started: No such file or directory" in found.evidence

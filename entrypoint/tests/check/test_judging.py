@@ -34,6 +34,9 @@ def told(busbw: float = 300.0, ms: float = 5.0, size: int = GIB, **known) -> Tol
     return Told("ok", "", figures, 1.0)
 
 
+P5, G5 = ("ml.p5.48xlarge", 8), ("ml.g5.xlarge", 1)
+
+
 def burnt(*ranks) -> Told:
     return Told("ok", "", {"ranks": ranks}, 1.0)
 
@@ -48,7 +51,7 @@ def burnt(*ranks) -> Told:
 )  # fmt: skip
 def test_a_bandwidth_against_what_is_known(busbw, status, said):
     """The verdict has the number, its kind, its source and its date."""
-    found = of_job({"algo-1": told(busbw), "algo-2": Told("ok")}, 16)
+    found = of_job({"algo-1": told(busbw), "algo-2": Told("ok")}, 16, table=True)
     assert found["algo-1"].status == status
     assert said in found["algo-1"].evidence
     assert (found["algo-2"].status, found["algo-2"].evidence) == (
@@ -62,9 +65,28 @@ def test_a_bandwidth_against_what_is_known(busbw, status, said):
 )
 def test_a_bandwidth_of_which_nothing_is_known(known):
     """Is told, and not judged: memory may have made the sweep end before the size that is known."""
-    found = of_job({"algo-1": told(0.1, **known)}, 16)["algo-1"]
+    found = of_job({"algo-1": told(0.1, **known)}, 16, table=True)["algo-1"]
     assert found.status == "PASS"
     assert "not judged: no number is " in found.evidence
+
+
+def test_public_numbers_are_about_whole_hosts_that_are_alike():
+    """Fewer ranks than GPUs reach less; a run of the job's own was one of as many."""
+    found = of_job({"algo-1": told(0.1)}, 2, table=False)["algo-1"]
+    assert (found.status, found.evidence.partition("not judged: ")[2]) == (
+        "PASS",
+        "public numbers are about all GPUs of hosts that are alike",
+    )
+    assert of_job({"algo-1": told(0.1, kind="recorded")}, 2)["algo-1"].status == "FAIL"
+
+
+def test_a_baseline_that_cant_be_read():
+    """It could not be held against it, which is no PASS: the file is named."""
+    known = {"expected": None, "kind": "unreadable", "reason": "/x is no JSON of a run"}
+    found = of_job({"algo-1": told(300.0, **known)}, 16)["algo-1"]
+    assert found.status == "WARN"
+    assert "/x is no JSON of a run" in found.evidence
+    assert found.remedy
 
 
 @pytest.mark.parametrize(
@@ -96,14 +118,25 @@ def test_what_ranks_have_come_to(one, status):
 def test_a_host_that_is_slow_by_itself(ms, limits, status):
     """Against the hosts' median."""
     hosts = {"algo-1": told(), "algo-2": told(ms=ms), "algo-3": told()}
-    found = of_hosts(hosts, limits)
+    found = of_hosts(hosts, limits, dict.fromkeys(hosts, P5))
     assert [found[host].status for host in hosts] == ["PASS", status, "PASS"]
+
+
+def test_only_hosts_of_a_kind_are_compared():
+    """Eight ranks take longer than one, and GPUs of other models multiply at their own rate; no time is no measure."""
+    kinds = {"algo-1": P5, "algo-2": P5, "algo-3": G5}
+    times = {"algo-1": told(ms=50.0), "algo-2": told(ms=50.0), "algo-3": told(ms=1.0)}
+    assert {each.status for each in of_hosts(times, ON_GPUS, kinds).values()} == {"PASS"}
+    burns = {"algo-1": burnt((2.0, 7)), "algo-2": burnt((2.0, 7)), "algo-3": burnt((9.0, 8))}
+    assert {each.status for each in of_burns(burns, ON_GPUS, kinds).values()} == {"PASS"}
+    none = {"algo-1": told(ms=0.0), "algo-2": told(ms=0.0)}
+    assert {each.status for each in of_hosts(none, ON_GPUS, {}).values()} == {"PASS"}
 
 
 def test_burns_that_agree():
     """The evidence has how long a product took."""
     found = of_burns(
-        {"algo-1": burnt((2.0, 7), (2.1, 7)), "algo-2": burnt((2.0, 7), (2.1, 7))}, ON_GPUS
+        {"algo-1": burnt((2.0, 7), (2.1, 7)), "algo-2": burnt((2.0, 7), (2.1, 7))}, ON_GPUS, {}
     )
     assert found["algo-1"].evidence == "2 ranks, 2.00 to 2.10 ms a product"
     assert {each.status for each in found.values()} == {"PASS"}
@@ -113,7 +146,7 @@ def test_burns_that_agree():
 def test_a_gpu_that_lags(ms, status):
     """From 1.1 times the median of all ranks of the job it is worth a look, from 1.5 times it ends it."""
     hosts = {"algo-1": burnt((2.0, 7), (2.0, 7)), "algo-2": burnt((2.0, 7), (ms, 7))}
-    found = of_burns(hosts, Limits(1.1, 1.5))
+    found = of_burns(hosts, Limits(1.1, 1.5), {})
     assert [found[host].status for host in hosts] == ["PASS", status]
     if status != "PASS":
         assert found["algo-2"].evidence.startswith(f"rank 1: {ms:.2f} ms, ")
@@ -122,11 +155,11 @@ def test_a_gpu_that_lags(ms, status):
 def test_a_host_whose_products_are_all_wrong():
     """One GPU a host: only other hosts' can tell. Of two that differ nobody can be named."""
     three = {f"algo-{i}": burnt((2.0, digest)) for i, digest in enumerate((7, 8, 7))}
-    found = of_burns(three, ON_GPUS)
+    found = of_burns(three, ON_GPUS, {})
     assert [found[host].status for host in three] == ["PASS", "FAIL", "PASS"]
     assert "not those of most ranks" in found["algo-1"].evidence
     two = {"algo-0": burnt((2.0, 7)), "algo-1": burnt((2.0, 8))}
-    assert {each.status for each in of_burns(two, ON_GPUS).values()} == {"FAIL"}
+    assert {each.status for each in of_burns(two, ON_GPUS, {}).values()} == {"FAIL"}
 
 
 def test_what_a_pair_has_shown():
@@ -137,6 +170,7 @@ def test_what_a_pair_has_shown():
     assert of_pair(pair, {"algo-1": late, "algo-2": failed}).error == "rank 1: wrong"
     assert of_pair(pair, {"algo-1": Told("ok"), "algo-2": Told("ok")}).error == "it told nothing"
     assert of_pair(pair, {"algo-1": told()}).error == "it was not tried"
+    assert of_pair(pair, {"algo-1": told(ms=0.0), "algo-2": Told("ok")}).error == "it told nothing"
 
 
 def test_what_is_found_beside():

@@ -96,11 +96,11 @@ def _from_run(path: str, instance_type: str, hosts: int, collective: str, size: 
             for row in run["results"]
             if row["size"] == size
         ]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        found = (own["collective"], own["hosts"], own["instance_type"])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         what = f"{path} is no JSON of a run: {type(error).__name__}: {error}"
         raise PerfError(what, "Record one: all_reduce_perf -b 1G -e 1G -J FILE") from error
     asked = (collective, hosts, instance_type)
-    found = (own["collective"], own["hosts"], own["instance_type"])
     if asked != found or not rates:
         told = f"{found[0]} on {found[1]} x {found[2] or 'unknown instances'}"
         reason = f"{path} recorded {told}, and not {size} bytes of {collective} on {hosts} x {instance_type}"

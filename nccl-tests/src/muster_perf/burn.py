@@ -60,6 +60,8 @@ def burn(
     import torch  # noqa: PLC0415
 
     multiply = multiply or torch.matmul
+    # Else parts of a sum may be rounded before they are added, by some GPUs and not by others.
+    torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
     left, right = _matrices(device)
     first = multiply(left, right)
     digest = _digest(first)

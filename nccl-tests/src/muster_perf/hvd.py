@@ -20,7 +20,7 @@ from typing import Any
 from muster_perf import results
 from muster_perf.errors import FAILED, OK, REFUSED, PerfError
 from muster_perf.flags import read_size
-from muster_perf.world import Identity, identify
+from muster_perf.world import Identity, have_met, identify
 
 COMMAND = "hvd"
 _VALUES = 7
@@ -69,6 +69,7 @@ def run(options: argparse.Namespace, env: Mapping[str, str]) -> int:
     except ImportError as error:
         raise PerfError(f"Horovod can't be imported: {error}", "", REFUSED) from error
     hvd.init()
+    have_met(env)
     if hvd.size() != identity.size:
         raise PerfError(f"{hvd.size()} ranks have met, {identity.size} were asked for")
     seconds, wrong = _measure(hvd, options.bytes, options.iters)

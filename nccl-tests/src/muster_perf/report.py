@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -102,9 +101,13 @@ def facts(
         "hosts": number,
         "instance_type": instance,
     }
-    with contextlib.suppress(PerfError):  # The notes above the table have said it.
-        known = expect(instance, number, operation.name, flags.maxbytes, env.get(BASELINE))
-        told["expected"] = {"size": flags.maxbytes, **dataclasses.asdict(known)}
+    try:
+        known = dataclasses.asdict(
+            expect(instance, number, operation.name, flags.maxbytes, env.get(BASELINE))
+        )
+    except PerfError as error:
+        known = {"expected": None, "kind": "unreadable", "reason": error.what}
+    told["expected"] = {"size": flags.maxbytes, **known}
     return told if view is None else {**told, "by_host": byhost.document(view)}
 
 

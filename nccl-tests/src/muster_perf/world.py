@@ -150,9 +150,17 @@ def join(flags: Flags, identity: Identity, env: Mapping[str, str]) -> World:
     except (RuntimeError, ValueError, OSError) as error:
         what = f"the {identity.size} ranks don't meet over {backend}: {first_line(error)}"
         raise PerfError(what, "Do all of them run, and reach MASTER_ADDR?") from error
+    have_met(env)
     host = env.get("SM_CURRENT_HOST") or socket.gethostname()
     size = dist.get_world_size()
     return World(dist.get_rank(), size, identity.local_rank, host, dist.get_backend(), device)
+
+
+def have_met(env: Mapping[str, str]) -> None:
+    """Tells whoever has started this rank that it has met the others. Effects: makes the file in MUSTER_MET."""
+    if path := env.get("MUSTER_MET"):
+        with open(path, "wb"):
+            pass
 
 
 def leave() -> None:

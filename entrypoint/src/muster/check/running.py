@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from muster.check.finding import Check, Finding, Here, Result, unknown
 from muster.errors import CheckError
 
-_EVIDENCE_LIMIT, _REMEDY_LIMIT = 400, 400
+EVIDENCE_LIMIT, REMEDY_LIMIT = 400, 400
+"""Characters."""
 
 
 class Running:
@@ -74,7 +75,7 @@ class Running:
                     break
             late = unknown(f"it has not answered within {check.timeout_s:g} s"), check.timeout_s
             finding, seconds = self._found.get(check.name, late)
-        evidence, remedy = finding.evidence[:_EVIDENCE_LIMIT], finding.remedy[:_REMEDY_LIMIT]
+        evidence, remedy = finding.evidence[:EVIDENCE_LIMIT], finding.remedy[:REMEDY_LIMIT]
         found = Result(check.name, finding.status, evidence, remedy, seconds)
         return weighed(found, self._severities)
 

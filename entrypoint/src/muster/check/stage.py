@@ -16,6 +16,7 @@ from muster.check.reached import latency_lines
 from muster.check.registry import chosen
 from muster.check.running import Running, weighed
 from muster.check.told import tell, understood
+from muster.contract.groups import make_groups
 from muster.errors import CheckError
 from muster.log import say
 from muster.model import Job
@@ -50,6 +51,7 @@ def conclude(running: Running, meeting: Consulting, host: str) -> tuple[Result, 
             "facts": facts,
             "level": running.level,
             "gpus": running.here.job.machine.gpus,
+            "trains": host in make_groups(running.here.job).world,
         }
         answer = meeting.consult("checks", told, lambda data: _answer(data, running, meeting))
     running.collectives = str(answer["collectives"])
@@ -85,7 +87,7 @@ def collectives(told: Sequence[Mapping[str, Any]]) -> str:
     levels = {one.get("level") for one in told}
     if levels == {"full"}:
         return "full"
-    on_gpus = all(one.get("gpus") for one in told)
+    on_gpus = all(one.get("gpus") for one in told if one.get("trains", True))
     return "fast" if on_gpus and levels <= {"fast", "full"} else ""
 
 

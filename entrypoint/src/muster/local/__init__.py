@@ -5,7 +5,6 @@ folders.py      each host's contract folder, as SageMaker would mount it
 environment.py  each host's variables (pure, but for the count of processors)
 backend.py      what a backend is (pure)
 process.py      the backend whose hosts are processes
-tied.py         such a process, which ends with who has started it
 docker.py       the words of the docker command (pure)
 container.py    the backend whose hosts are containers
 run.py          starts the hosts by a backend and waits for them

@@ -11,11 +11,11 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
+from muster import tied
 from muster.contract.machine import look_at_machine
 from muster.errors import SIGNAL_BASE
 from muster.launch.children import kill_group
 from muster.launch.streams import LogPump
-from muster.local import tied
 from muster.local.backend import BackendError
 from muster.local.environment import job_env
 from muster.local.folders import LocalHost, names_command
@@ -72,7 +72,7 @@ def _start(
     harness = (sys.executable, "-I", "-m", "muster", "train", script, *options.arguments)
     process = subprocess.Popen(
         # By its path and without site: what starts the harness takes a moment only.
-        [sys.executable, "-I", "-S", tied.__file__, str(os.getpid()), *harness],
+        tied.command(harness),
         env=_host_env(options, hosts, index, env),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

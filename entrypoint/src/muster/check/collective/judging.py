@@ -17,6 +17,7 @@ _REMEDY = "`muster train all_reduce_perf -b 8 -e 64M -f 2` repeats it by hand; N
 _SLOW = (
     "Does NCCL use EFA (efa.nccl)? docs/benchmark.md says how to look for the slow host by hand."
 )
+_NO_BASELINE = "MUSTER_BASELINE names the JSON of a run: all_reduce_perf -b 64M -e 1G -f 2 -J FILE."
 _BURNT = "Start the job again so that it gets other instances: this one computes wrongly."
 _LAGS = "Start the job again so that it gets other instances: every step waits for the slowest GPU."
 _MIB = 1024 * 1024
@@ -60,9 +61,8 @@ def of_pair(pair: Pair, told: Mapping[str, Told]) -> Trial:
     bad = sorted((one.kind == "late", one.seconds, one.text) for one in both if one.kind != "ok")
     if bad:
         return Trial(pair, bad[0][-1] or "it was not tried")
-    if not both[0].figures.get("rows"):
-        return Trial(pair, "it told nothing")
-    return Trial(pair, ms=largest(both[0])[1])
+    ms = largest(both[0])[1] if both[0].figures.get("rows") else 0.0
+    return Trial(pair, ms=ms) if ms else Trial(pair, "it told nothing")
 
 
 def of_beside(told: Mapping[str, Told], refused: Container[str]) -> dict[str, dict[str, Finding]]:
@@ -94,62 +94,93 @@ def of_world(told: Told, ranks: int) -> Finding:
     return passed(_shown(told) or f"{ranks} ranks have had what they should")
 
 
-def of_job(told: Mapping[str, Told], ranks: int) -> dict[str, Finding]:
-    """What each host has seen of the world of all of them; the speed counts where rank 0 is."""
+def of_job(told: Mapping[str, Told], ranks: int, *, table: bool = False) -> dict[str, Finding]:
+    """What each host has seen of the world of all of them; the speed counts where rank 0 is.
+
+    Args:
+        told: by host.
+        ranks: of the job.
+        table: whether public numbers are about such a job: all GPUs of hosts that are alike.
+    """
     found = {host: of_world(one, ranks) for host, one in told.items()}
     for host, one in told.items():
         if found[host].status == "PASS" and one.figures.get("rows"):
-            found[host] = against_expected(one)
+            found[host] = _against_expected(one, table=table)
     return found
 
 
-def against_expected(told: Told) -> Finding:
+def _against_expected(told: Told, *, table: bool) -> Finding:
     """The bandwidth against what is known of such a job; the verdict says from where."""
     shown = _shown(told)
     size, _, busbw = largest(told)
     known = told.figures.get("expected")
     if not known:
         return passed(shown)
-    if known.get("expected") is None or known["size"] != size:
-        why = known.get("reason") or "no number is known for it"
+    if known["kind"] == "unreadable":
+        return Finding("WARN", f"{shown}; not judged: {known['reason']}", _NO_BASELINE)
+    if why := _not_comparable(known, size, table=table):
         return passed(f"{shown}; not judged: {why}")
     origin = f"{known['kind']}: {known['source']}, {known['date']}"
     evidence = f"{shown}; expected {known['expected']:.4g} GB/s ({origin})"
     if busbw < known["floor"]:
-        return Finding(
-            "FAIL", f"{evidence}, and below {known['floor']:.4g} something is wrong", _SLOW
-        )
+        wrong = f"{evidence}, and below {known['floor']:.4g} something is wrong"
+        return Finding("FAIL", wrong, _SLOW)
     if busbw < known["warn"]:
         return Finding("WARN", f"{evidence}, and {known['warn']:.4g} is worth a look", _SLOW)
     return passed(evidence)
 
 
-def of_hosts(told: Mapping[str, Told], limits: Limits) -> dict[str, Finding]:
-    """What each host has seen alone, and how its time stands to the others'."""
+def _not_comparable(known: Mapping[str, Any], size: int, *, table: bool) -> str:
+    """Why nothing can be said of a bandwidth; empty where something can."""
+    if known["expected"] is None or known["size"] != size:
+        return known["reason"] or "no number is known for it"
+    if known["kind"] != "recorded" and not table:
+        return "public numbers are about all GPUs of hosts that are alike"
+    return ""
+
+
+def of_hosts(
+    told: Mapping[str, Told], limits: Limits, kinds: Mapping[str, Any]
+) -> dict[str, Finding]:
+    """What each host has seen alone, and how its time stands to that of others of its kind.
+
+    Args:
+        told: by host.
+        limits: what is slow.
+        kinds: of the hosts: only those of one kind are compared.
+    """
     found = {host: of_world(one, 0) for host, one in told.items()}
     times = {host: largest(one)[1] for host, one in told.items() if one.figures.get("rows")}
-    if len(times) > 1:
-        median = statistics.median_low(times.values())
-        for host, ms in times.items():
-            if found[host].status == "PASS":
-                found[host] = _relative(found[host].evidence, ms, median, "hosts", limits)
+    for host, ms in times.items():
+        alike = [times[other] for other in times if kinds.get(other) == kinds.get(host)]
+        if found[host].status == "PASS":
+            evidence, median = found[host].evidence, statistics.median_low(alike)
+            found[host] = _relative(evidence, ms, median, "hosts like it", limits)
     return found
 
 
-def of_burns(told: Mapping[str, Told], limits: Limits) -> dict[str, Finding]:
-    """What each host's ranks have computed, and how long a product took them, against all ranks of the job."""
+def of_burns(
+    told: Mapping[str, Told], limits: Limits, kinds: Mapping[str, Any]
+) -> dict[str, Finding]:
+    """What each host's ranks have computed, and how long a product took them, against all ranks on such hosts.
+
+    Args:
+        told: by host.
+        limits: what is slow.
+        kinds: of the hosts: only ranks on those of one kind are compared.
+    """
     ranks = {host: one.figures["ranks"] for host, one in told.items() if one.figures.get("ranks")}
-    every = [rank for each in ranks.values() for rank in each]
     found = {host: _burnt(one) for host, one in told.items()}
-    if not every:
-        return found
-    median = statistics.median_low([ms for ms, _ in every])
-    digests = Counter(digest for _, digest in every)
     for host, each in ranks.items():
+        alike = [
+            rank for other in ranks if kinds.get(other) == kinds.get(host) for rank in ranks[other]
+        ]
+        median = statistics.median_low([ms for ms, _ in alike])
         parts = [
             _relative(f"rank {i}", ms, median, "ranks", limits) for i, (ms, _) in enumerate(each)
         ]
-        told_apart = [part for part in parts if part.status != "PASS"] + _wrong(each, digests)
+        told_apart = [part for part in parts if part.status != "PASS"]
+        told_apart += _wrong(each, Counter(digest for _, digest in alike))
         times = f"{min(ms for ms, _ in each):.2f} to {max(ms for ms, _ in each):.2f} ms a product"
         ranks_here = counted(len(each), "rank")
         found[host] = combined(told_apart) if told_apart else passed(f"{ranks_here}, {times}")
@@ -174,7 +205,7 @@ def _wrong(ranks: Sequence[tuple[float, int]], digests: Counter[int]) -> list[Fi
 
 
 def _relative(said: str, ms: float, median: float, of: str, limits: Limits) -> Finding:
-    if ms <= limits.warn * median:
+    if ms <= limits.warn * median or not median:
         return passed(said)
     status: Status = "FAIL" if ms > limits.fail * median else "WARN"
     return Finding(

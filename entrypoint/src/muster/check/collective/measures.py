@@ -5,17 +5,30 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from muster.check import efa_counters
 from muster.check.collective import judging, rows
 from muster.check.collective.book import Book
 from muster.check.collective.pairs import Pair
-from muster.check.collective.worlds import IDLE, MODULE, Ranks, Told, World, Worlds
+from muster.check.collective.worlds import (
+    IDLE,
+    LIMIT_S,
+    MEET_S,
+    MODULE,
+    Ranks,
+    Told,
+    World,
+    Worlds,
+)
 from muster.check.fabric import devices
-from muster.check.finding import Here
+from muster.check.finding import Finding, Here, skipped
 from muster.check.gpu import growth
 from muster.check.nccl_log import judge_network, read_log
 from muster.model import Plan
+
+if TYPE_CHECKING:
+    from muster.check.gpu.asking import Look
 
 _RECORDED = "muster-baseline.json"
 """In the checkpoints: a good run of the job, which the next one is held against."""
@@ -24,7 +37,9 @@ _SIZE = {True: "64M", False: "4M"}
 """By whether there are GPUs: 64 MiB take milliseconds between them, and seconds over gloo on few cores."""
 _SWEEP = {True: ("1M", "1G"), False: ("64K", "4M")}
 _FACTOR = {True: "4", False: "8"}
-_CALLS = {True: "10", False: "3"}
+_CALLS = {True: "5", False: "3"}
+_GIVE_UP_S = "150"
+"""When torch gives a call up: after the harness has, and only where that is not there any more."""
 _BURN_S = {True: "10", False: "2"}
 
 
@@ -49,6 +64,7 @@ class Measures:
         self._book = book
         self._worlds = worlds
         self._full = full
+        self._sizes = dict(zip(plan.hosts, ranks.sizes, strict=True))
         self._log = ""
         """NCCL's, of the last world here."""
         self._addresses = {host: address for address, host in plan.names.items()}
@@ -56,24 +72,24 @@ class Measures:
     def burn(self) -> Told:
         """This host's ranks multiply matrices."""
         words = [f"{MODULE}.burn", "--seconds", _BURN_S[self._ranks.gpus]]
-        return self._hold([self._plan.host], words)
+        return self._hold([self._plan.host], words, MEET_S)
 
     def alone(self) -> Told:
         """This host's ranks add up among themselves."""
-        return self._hold([self._plan.host], self._all_reduce(_SIZE[self._ranks.gpus]))
+        return self._hold([self._plan.host], self._all_reduce(_SIZE[self._ranks.gpus]), MEET_S)
 
     def together(self) -> Told:
         """All ranks of the job add up, where they will meet."""
         least, most = _SWEEP[self._ranks.gpus] if self._full else (_SIZE[self._ranks.gpus],) * 2
         words = self._all_reduce(least, most)
         if not self._ranks.gpus:
-            return self._hold(self._book.hosts, words)
-        links, efa = growth.snapshot(self._here), efa_counters.snapshot(self._here)
+            return self._hold(self._book.hosts, words, MEET_S)
+        links, efa = self._links(), efa_counters.snapshot(self._here)
         began = time.monotonic()
-        told = self._hold(self._book.hosts, words)
+        told = self._hold(self._book.hosts, words, MEET_S)
         seconds = time.monotonic() - began
         beside = {
-            rows.LINKS: growth.grown(links, growth.snapshot(self._here), seconds),
+            rows.LINKS: growth.grown(links, self._links(), seconds),
             rows.EFA: efa_counters.grown(efa, efa_counters.snapshot(self._here), seconds),
         }
         if len(self._book.hosts) > 1:
@@ -84,30 +100,42 @@ class Measures:
         """The same by Horovod's operations."""
         sizes = ",".join(map(str, self._ranks.sizes))
         size = _SIZE[self._ranks.gpus]
-        return self._hold(self._book.hosts, [f"{MODULE}.hvd", "--sizes", sizes, "-b", size])
+        words = [f"{MODULE}.hvd", "--sizes", sizes, "-b", size]
+        return self._hold(self._book.hosts, words, MEET_S)
 
     def in_pair(self, pairs: Sequence[Pair]) -> Told:
         """This host's ranks add up with those of the host that it is paired with."""
         mine = next((pair for pair in pairs if self._plan.host in pair), None)
-        return self._hold(mine, self._all_reduce(_SIZE[self._ranks.gpus])) if mine else IDLE
+        if mine is None:
+            return IDLE
+        # Their Python has been read before: what takes longer now is the network.
+        return self._hold(mine, self._all_reduce(_SIZE[self._ranks.gpus]), LIMIT_S)
+
+    def _links(self) -> Look | Finding:
+        if rows.LINKS in self._book.refused:
+            return skipped(self._book.refused[rows.LINKS])
+        return growth.snapshot(self._here)
 
     def _all_reduce(self, least: str, most: str = "") -> list[str]:
         gpus = self._ranks.gpus
         return [
             *(MODULE, "all_reduce", "-b", least, "-e", most or least),
-            *("-f", _FACTOR[gpus], "-n", _CALLS[gpus]),
+            *("-f", _FACTOR[gpus], "-n", _CALLS[gpus], "-T", _GIVE_UP_S),
         ]
 
-    def _hold(self, hosts: Sequence[str], words: Sequence[str]) -> Told:
-        sizes = [self._ranks.sizes[self._book.hosts.index(host)] for host in hosts]
+    def _hold(self, hosts: Sequence[str], words: Sequence[str], meet_s: float) -> Told:
+        sizes = [self._sizes[host] for host in hosts]
         place = hosts.index(self._plan.host)
         address, port = self._meeting_point(hosts)
         world = World(address, port, sum(sizes[:place]), sizes[place], sum(sizes))
-        variables = {"SM_CURRENT_INSTANCE_TYPE": self._here.job.instance_type}
+        variables = {
+            "SM_CURRENT_INSTANCE_TYPE": self._here.job.instance_type,
+            "SM_CURRENT_HOST": self._plan.host,
+        }
         recorded = self._recorded()
         if recorded and len(hosts) == len(self._book.hosts):
             variables["MUSTER_BASELINE"] = recorded
-        told = self._worlds.hold(world, words, variables)
+        told = self._worlds.hold(world, words, variables, meet_s)
         self._log = str(told.figures.get("log", ""))
         return judging.reduced(told)
 
@@ -124,7 +152,9 @@ class Measures:
         """The job's own good run; empty where there is none."""
         here = self._here
         found = os.path.join(here.job.checkpoints, _RECORDED) if here.job.checkpoints else ""
-        return here.settings.baseline or (found if os.path.exists(found) else "")
+        if here.settings.baseline:
+            return os.path.abspath(here.settings.baseline)
+        return found if os.path.exists(found) else ""
 
     def _wants_efa(self) -> bool:
         """Whether NCCL should go over EFA between hosts."""

@@ -1,28 +1,32 @@
 """Which of the hosts is it? Pairs of them in worlds of their own, in rounds. Pure.
 
 A host is cleared by one good trial. Each round takes those that are not, with hosts that are where there are any: in the
-first round that makes neighbours, in the second each suspect meets a host that has passed. Two rounds tell, unless more
-than half of the hosts are bad. Where no trial clears anybody, or of two hosts, nobody can say which it is.
+first round that makes neighbours, in the second each suspect meets a host that has passed. Three hosts make all their pairs.
+
+What is slow is slow against the quickest quarter of the pairs: one slow host among three or more is named, and several are
+unless they are in most pairs. Of two hosts, or where no trial clears anybody, nobody can say which it is.
 """
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 from muster.check.figures import counted
-from muster.check.finding import Finding, Status, passed, skipped, unknown
+from muster.check.finding import Finding, Status, passed, unknown
 
 Pair = tuple[str, str]
 ROUNDS = 4
 """At most: each may take as long as a world may."""
+_ALL_PAIRS = 3
+"""So many hosts make all their pairs: of two pairs both may have the slow one."""
 _REMEDY = "Start the job again so that it gets other instances; `all_reduce_perf --by-host` repeats it by hand."
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Times the median, from which a time is worth a look, and from which it ends a job."""
+    """Times what others take, from which a time is worth a look, and from which it ends a job."""
 
     warn: float
     fail: float
@@ -53,15 +57,17 @@ class Trials:
     hosts: Sequence[str]
     done: Sequence[Trial]
     limits: Limits
+    suspicious: bool = False
+    """Whether something is known to be wrong with all hosts together."""
 
     @property
-    def median(self) -> float:
-        """The lower median of the times in ms: of two pairs one of which is slow, the other's; 0 without any."""
-        times = [trial.ms for trial in self.done if not trial.error]
-        return statistics.median_low(times) if times else 0.0
+    def reference(self) -> float:
+        """What a quarter of the pairs take at most, in ms: of few pairs most may have the slow host; 0 without any."""
+        times = sorted(trial.ms for trial in self.done if not trial.error)
+        return times[(len(times) - 1) // 4] if times else 0.0
 
     def good(self, trial: Trial) -> bool:
-        return not trial.error and trial.ms <= self.limits.warn * self.median
+        return not trial.error and trial.ms <= self.limits.warn * self.reference
 
     def of(self, host: str) -> list[Trial]:
         return [trial for trial in self.done if host in trial.pair]
@@ -76,9 +82,12 @@ class Trials:
 
 def next_round(trials: Trials) -> list[Pair]:
     """Whom to try next, each host once; nothing when all is known, or can't be."""
+    met = {frozenset(trial.pair) for trial in trials.done}
+    if len(trials.hosts) == _ALL_PAIRS:
+        left = [pair for pair in combinations(trials.hosts, 2) if frozenset(pair) not in met]
+        return left[:1]
     unknowns = [host for host in trials.hosts if not trials.known(host)]
     free = [host for host in trials.hosts if trials.cleared(host)] + unknowns
-    met = {frozenset(trial.pair) for trial in trials.done}
     pairs: list[Pair] = []
     for host in unknowns:
         partner = next(
@@ -93,9 +102,20 @@ def next_round(trials: Trials) -> list[Pair]:
 
 def verdicts(trials: Trials) -> dict[str, Finding]:
     """What the trials say of each host."""
-    if len(trials.hosts) == 1:
-        return {trials.hosts[0]: skipped("there is one host")}
+    if all(trials.good(trial) for trial in trials.done) and trials.suspicious:
+        told = f"{_count(trials)}: {_spread(trials)}, and no host stands out: it is all of them, or in most pairs"
+        return dict.fromkeys(trials.hosts, unknown(told))
     return {host: _verdict(trials, host) for host in trials.hosts}
+
+
+def worst_first(trials: Trials) -> list[str]:
+    """The hosts, those with the most to answer for first."""
+
+    def badness(host: str) -> tuple[int, float]:
+        bad = [trial for trial in trials.of(host) if not trials.good(trial)]
+        return -sum(bool(trial.error) for trial in bad), -sum(trial.ms for trial in bad)
+
+    return sorted(trials.hosts, key=lambda host: (trials.cleared(host), *badness(host)))
 
 
 def _verdict(trials: Trials, host: str) -> Finding:
@@ -105,27 +125,30 @@ def _verdict(trials: Trials, host: str) -> Finding:
         return unknown("no host was left to try it with")
     if not bad:
         return passed(f"{_count(trials)}: {_spread(trials)}")
-    status: Status = "WARN" if all(_is_mild(trials, trial) for trial in bad) else "FAIL"
     told = "; ".join(f"with {trial.other(host)}: {_shown(trials, trial)}" for trial in bad)
-    well = [trial.other(host) for trial in bad if trials.cleared(trial.other(host))]
+    well = [trial for trial in bad if trials.cleared(trial.other(host))]
     if trials.cleared(host):
         # Where the other one is not, it is the other one.
         between = f"{told}; with others both are well"
         return Finding("WARN", between, _REMEDY) if well else passed(f"well, but {told}")
+    status = _status(trials, well or bad)
     if well:
-        return Finding(status, f"{told}; with others {' and '.join(well)} did well", _REMEDY)
+        others = " and ".join(trial.other(host) for trial in well)
+        return Finding(status, f"{told}; with others {others} did well", _REMEDY)
     evidence = f"{told}; it may as well be the other one: no third host can tell"
     return Finding(status, evidence, _REMEDY)
 
 
-def _is_mild(trials: Trials, trial: Trial) -> bool:
-    return not trial.error and trial.ms <= trials.limits.fail * trials.median
+def _status(trials: Trials, bad: Sequence[Trial]) -> Status:
+    """By its best: in the others it may have suffered for its partner."""
+    limit = trials.limits.fail * trials.reference
+    return "WARN" if any(not trial.error and trial.ms <= limit for trial in bad) else "FAIL"
 
 
 def _shown(trials: Trials, trial: Trial) -> str:
     if trial.error:
         return trial.error
-    times = f"{trial.ms / trials.median:.1f} times the median of {_count(trials)}"
+    times = f"{trial.ms / trials.reference:.1f} times what the quickest of {_count(trials)} take"
     return f"{trial.ms:.1f} ms, {times}"
 
 

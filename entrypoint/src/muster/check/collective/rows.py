@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from muster.check.collective.pairs import ROUNDS
-from muster.check.collective.worlds import LIMIT_S
+from muster.check.collective.worlds import LIMIT_S, MEET_S
 from muster.check.finding import Check, by_all
 
 BURN, HOST, JOB, HOROVOD, PAIRS = (
@@ -17,7 +17,7 @@ LINKS, EFA, NETWORK = "gpu.nvlink_growth", "efa.errors", "efa.nccl"
 """What is looked at beside the whole job's all-reduce, where there are GPUs."""
 _OURS = "our own choice"
 _FAST = "At the level fast on GPUs, at full everywhere"
-_ENDS = f"FAIL for a wrong value, a rank that fails, or no end within {LIMIT_S:.0f} s"
+_ENDS = f"FAIL for a wrong value, a rank that fails, ranks that don't meet within {MEET_S:.0f} s or end {LIMIT_S:.0f} s later"
 
 CHECKS: tuple[Check, ...] = (
     Check(
@@ -25,7 +25,7 @@ CHECKS: tuple[Check, ...] = (
         "full",
         "Every rank multiplies the same matrices for 10 s (2 s on CPUs), each host for itself, and all products are compared",
         by_all,
-        limits="FAIL for products that differ; WARN from 1.1 times the job's median time of a product, FAIL from 1.5; on CPUs WARN from 3 times",
+        limits="FAIL for products that differ; WARN from 1.1 times the median time of a product on such hosts, FAIL from 1.5; on CPUs WARN from 3 times",
         source="imbue's and DCGM's burns compare so; the factors are those of DLRover's and superbench's stragglers",
         timeout_s=LIMIT_S,
         remedy="Start the job again so that it gets other instances.",
@@ -35,7 +35,7 @@ CHECKS: tuple[Check, ...] = (
         "fast",
         f"An all-reduce over the ranks of each host alone: 64 MiB on GPUs, 4 MiB without. {_FAST}",
         by_all,
-        limits=f"{_ENDS}; on GPUs WARN below 0.85 of the hosts' median speed, FAIL below 0.7; on CPUs WARN below a third",
+        limits=f"{_ENDS}; on GPUs WARN below 0.85 of the median speed of such hosts, at full FAIL below 0.7; on CPUs WARN below a third",
         source=_OURS,
         timeout_s=LIMIT_S,
         remedy="Start the job again so that it gets other instances; `all_reduce_perf` repeats it by hand.",
@@ -95,7 +95,7 @@ CHECKS: tuple[Check, ...] = (
         "fast",
         f"Which host it is: pairs of hosts in worlds of their own, in at most {ROUNDS} rounds. At full, and where collective.job has failed",
         by_all,
-        limits="FAIL for a host that no other host does well with; slow is as for collective.host, against the pairs' median",
+        limits="FAIL for a host that no other host does well with; slow is as for collective.host, against the quickest quarter of the pairs; UNKNOWN where the job has failed and no host stands out",
         source="two rounds of pairs, as DLRover, Google's cluster-health-scanner and Meta's gcm have them",
         timeout_s=ROUNDS * LIMIT_S,
         remedy="Start the job again so that it gets other instances.",

@@ -19,6 +19,11 @@ _PR_SET_PDEATHSIG = 1
 _ALONE = 1
 
 
+def command(words: Sequence[str]) -> list[str]:
+    """The command, tied to this process and to the thread that starts it. Its program is a path."""
+    return [sys.executable, "-I", "-S", __file__, str(os.getpid()), *words]
+
+
 def main(words: Sequence[str]) -> NoReturn:
     """Becomes the command, unless the starter has gone by now."""
     parent, *command = words

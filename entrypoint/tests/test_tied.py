@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.local import tied
+from muster import tied
 
 TIED = (sys.executable, "-I", "-S", tied.__file__)
 STARTER = """
