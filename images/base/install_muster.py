@@ -32,6 +32,9 @@ COMMANDS = {
 MINIMUM_DRIVER = {"12": "525.60.13", "13": "580.65.06"}
 # `ssh` and `rsh` for launchers, where muster alone puts them on PATH: a job's /tmp may forbid programs.
 STAND_INS = HARNESS / "libexec" / "muster"
+# The layer is to stay small, and bytecode is most of it. The first two run on the machine that starts or submits jobs, not in
+# the image; the others on hosts with GPUs, or before ranks that import torch: reading their text costs a few milliseconds there.
+UNCOMPILED = ("local", "sdk", "check/gpu", "check/collective")
 # A constraint on these would only stop users from upgrading their tools.
 UNCONSTRAINED = {"muster", "muster-perf", "pip", "setuptools", "wheel"}
 
@@ -48,8 +51,7 @@ def install(wheel: Path) -> None:
     # An image may be built on another that has an older muster.
     options = ["--no-deps", "--no-index", "--force-reinstall", "--quiet"]
     subprocess.run([*pip, "install", *options, str(wheel)], check=True)
-    # These run on the machine that starts or submits jobs, not in the image.
-    for part in ("local", "sdk"):
+    for part in UNCOMPILED:
         shutil.rmtree(packages(HARNESS) / "muster" / part / "__pycache__", ignore_errors=True)
     for command in COMMANDS:  # pip's own run without -I
         (HARNESS / "bin" / command).unlink(missing_ok=True)
@@ -57,7 +59,8 @@ def install(wheel: Path) -> None:
 
 def install_benchmark(wheel: Path) -> None:
     """Install the benchmark beside torch: its commands are on PATH. Raises CalledProcessError. Effects: files there."""
-    options = ["--no-deps", "--no-index", "--force-reinstall", "--quiet"]
+    # Without bytecode, as parts of the harness: torch's own import takes forty times as long.
+    options = ["--no-deps", "--no-index", "--force-reinstall", "--no-compile", "--quiet"]
     subprocess.run([str(VENV / "bin/pip"), "install", *options, str(wheel)], check=True)
 
 

@@ -107,7 +107,7 @@ def test_an_xid_is_told_when_it_comes(watcher):
     began = time.time()
     (event,) = take(one)
     assert one.registered == (0, 1, 2)
-    assert (event.index, event.type, event.number) == (2, XID, 79)
+    assert (event.index, event.uuid, event.type, event.number) == (2, UUID, XID, 79)
     assert began <= event.time <= time.time()
     assert meaning(event).headline.startswith("XID 79: the GPU has fallen off the bus on GPU 2")
 

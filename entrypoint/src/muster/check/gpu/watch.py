@@ -8,6 +8,7 @@ Effects: starts that process, reads what it prints, kills it. In the process: NV
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -129,8 +130,9 @@ def wait(
     """
     events = nvml.nvmlEventSetCreate()
     try:
-        watched = [i for i in _used(nvml, env) if _register(nvml, i, events)]
-        tell({"registered": watched})
+        uuids = {i: _register(nvml, i, events) for i in _used(nvml, env)}
+        watched = {index: uuid for index, uuid in uuids.items() if uuid is not None}
+        tell({"registered": [*watched]})
         while watched and go_on():
             try:
                 data = nvml.nvmlEventSetWait(events, _WAIT_MS)
@@ -140,7 +142,7 @@ def wait(
                 # Which one isn't told, and every further call would say the same.
                 tell(_event(-1, "", UNAVAILABLE, 0))
                 return
-            tell(_told(nvml, data))
+            tell(_told(nvml, data, watched))
     finally:
         nvml.nvmlEventSetFree(events)
 
@@ -178,26 +180,30 @@ def _text(value: Any) -> str:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 
-def _register(nvml: Any, index: int, events: Any) -> bool:
-    """Whether a GPU tells of anything; one that is lost doesn't."""
+def _register(nvml: Any, index: int, events: Any) -> str | None:
+    """The UUID of a GPU that tells of anything; None for another, as for one that is lost."""
     try:
         gpu = nvml.nvmlDeviceGetHandleByIndex(index)
         wanted = nvml.nvmlDeviceGetSupportedEventTypes(gpu) & EVENTS
-        if wanted:
-            nvml.nvmlDeviceRegisterEvents(gpu, wanted, events)
+        if not wanted:
+            return None
+        nvml.nvmlDeviceRegisterEvents(gpu, wanted, events)
     except nvml.NVMLError:
-        return False
-    return bool(wanted)
-
-
-def _told(nvml: Any, data: Any) -> dict[str, Any]:
-    index, uuid = -1, ""
+        return None
     try:
+        return _text(nvml.nvmlDeviceGetUUID(gpu))
+    except nvml.NVMLError:
+        return ""
+
+
+def _told(nvml: Any, data: Any, watched: Mapping[int, str]) -> dict[str, Any]:
+    index = -1
+    with contextlib.suppress(
+        nvml.NVMLError
+    ):  # It has just been lost: the event is known all the same.
         index = int(nvml.nvmlDeviceGetIndex(data.device))
-        uuid = _text(nvml.nvmlDeviceGetUUID(data.device))
-    except (nvml.NVMLError, UnicodeDecodeError):
-        pass  # it has just been lost: the event is known all the same
-    return _event(index, uuid, int(data.eventType), int(data.eventData))
+    # Of a GPU that is lost nobody could be asked for it any more.
+    return _event(index, watched.get(index, ""), int(data.eventType), int(data.eventData))
 
 
 def _event(index: int, uuid: str, kind: int, number: int) -> dict[str, Any]:
