@@ -161,9 +161,9 @@ class _Steps:
                 host: self._result(name, told.get(host, IDLE), each)
                 for host, each in findings.items()
             }
-            self._tell(
-                "\n".join(lines({host: (one,) for host, one in found.items()}, whole=True)[1:])
-            )
+            if any(one.status != "SKIP" for one in found.values()):
+                table = lines({host: (one,) for host, one in found.items()}, whole=True)
+                self._tell("\n".join(table[1:]))
             failed = [host for host, one in found.items() if one.status == "FAIL"]
             if order:
                 failed.sort(key=order.index)
