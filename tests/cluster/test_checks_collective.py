@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from cluster import Cluster, Job
+from cluster import Cluster, begun_job
 from slow_link import slow_link
 
 pytestmark = pytest.mark.docker
@@ -34,14 +34,7 @@ if "muster_perf" in sys.orig_argv:
 @pytest.fixture
 def job(tmp_path):
     """Return a function that describes a job whose script only says that it has begun."""
-
-    def describe(hosts: int, **environment: str) -> Job:
-        folder = tmp_path / "code"
-        folder.mkdir()
-        (folder / "train.py").write_text('print("begun")\n', encoding="utf-8")
-        return Job(tmp_path, folder, "train.py", hosts=hosts, environment=ENV | environment)
-
-    return describe
+    return lambda hosts, **environment: begun_job(tmp_path, hosts, ENV | environment)
 
 
 def pairs(cluster: Cluster) -> dict[str, dict[str, str]]:

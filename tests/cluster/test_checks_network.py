@@ -8,7 +8,7 @@ import subprocess
 import time
 
 import pytest
-from cluster import Cluster, Host, Job
+from cluster import Cluster, Host, begun_job
 
 pytestmark = pytest.mark.docker
 
@@ -19,14 +19,7 @@ SITE = "/opt/venv/lib/python3.11/site-packages"
 @pytest.fixture
 def job(tmp_path):
     """Return a function that describes a job whose script only says that it has begun."""
-
-    def describe(hosts: int, **environment: str) -> Job:
-        folder = tmp_path / "code"
-        folder.mkdir()
-        (folder / "train.py").write_text('print("begun")\n', encoding="utf-8")
-        return Job(tmp_path, folder, "train.py", hosts=hosts, environment=PLAIN | environment)
-
-    return describe
+    return lambda hosts, **environment: begun_job(tmp_path, hosts, PLAIN | environment)
 
 
 def drop_calls(host: Host) -> None:

@@ -91,6 +91,14 @@ class Job:
     options: Sequence[str] = ()
 
 
+def begun_job(folder: Path, hosts: int, environment: Mapping[str, str]) -> Job:
+    """A job whose script only says that it has begun."""
+    code = folder / "code"
+    code.mkdir()
+    (code / "train.py").write_text('print("begun")\n', encoding="utf-8")
+    return Job(folder, code, "train.py", hosts=hosts, environment=environment)
+
+
 class Cluster:
     """The hosts of one job on an internal network. A context manager: leaves nothing behind.
 

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from muster_perf import results
-from muster_perf.errors import FAILED, OK, PerfError
+from muster_perf.errors import FAILED, OK, PerfError, complain
 from muster_perf.flags import Flags
 from muster_perf.world import World, identify, join, leave
 
@@ -161,9 +161,7 @@ def main(words: Sequence[str] | None = None) -> int:
     try:
         return run(options.seconds, options.output_file, os.environ)
     except PerfError as error:
-        for line in filter(None, (f"{COMMAND}: {error.what}", error.remedy)):
-            print(line, file=sys.stderr, flush=True)
-        return error.status
+        return complain(COMMAND, error)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
-from muster_perf.errors import PerfError
+from muster_perf.errors import PerfError, complain
 from muster_perf.flags import parse
 from muster_perf.operations import OPERATIONS
 
@@ -27,10 +27,7 @@ def main(name: str, words: Sequence[str] | None = None) -> int:
     try:
         return run(operation, flags, os.environ, [operation.command, *given])
     except PerfError as error:
-        # Every rank says it: the launcher may show any one's last words.
-        for line in filter(None, (f"{operation.command}: {error.what}", error.remedy)):
-            print(line, file=sys.stderr, flush=True)
-        return error.status
+        return complain(operation.command, error)
 
 
 def _command(name: str) -> Callable[[], int]:

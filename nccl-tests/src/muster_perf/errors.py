@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 OK = 0
 FAILED = 1
 """Wrong values, a missed minimum, a world smaller than asked, or a world that can't be formed."""
@@ -23,3 +25,10 @@ class PerfError(Exception):
         self.what = what
         self.remedy = remedy
         self.status = status
+
+
+def complain(command: str, error: PerfError) -> int:
+    """Says on stderr what is wrong, and returns the status. Every rank does: the launcher may show any one's last words."""
+    for line in filter(None, (f"{command}: {error.what}", error.remedy)):
+        print(line, file=sys.stderr, flush=True)
+    return error.status

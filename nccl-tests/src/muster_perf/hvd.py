@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from muster_perf import results
-from muster_perf.errors import FAILED, OK, REFUSED, PerfError
+from muster_perf.errors import FAILED, OK, REFUSED, PerfError, complain
 from muster_perf.flags import read_size
 from muster_perf.world import Identity, have_met, identify
 
@@ -156,9 +156,7 @@ def main(words: Sequence[str] | None = None) -> int:
     try:
         return run(parser.parse_args(words), os.environ)
     except PerfError as error:
-        for line in filter(None, (f"{COMMAND}: {error.what}", error.remedy)):
-            print(line, file=sys.stderr, flush=True)
-        return error.status
+        return complain(COMMAND, error)
 
 
 if __name__ == "__main__":
