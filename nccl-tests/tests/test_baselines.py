@@ -132,3 +132,12 @@ def test_a_file_that_is_no_run(text, tmp_path):
         expect(P5, 2, "all_reduce", GIB, str(path))
     with pytest.raises(PerfError, match="absent"):
         expect(P5, 2, "all_reduce", GIB, str(tmp_path / "absent.json"))
+
+
+def test_a_run_of_other_ranks_is_no_baseline(recorded):
+    """Where the number matters to who asks; a run that tells none fits nobody then."""
+    found = expect("ml.g5.48xlarge", 2, "all_reduce", GIB, recorded, ranks=16)
+    assert found.expected is None
+    assert found.reason.endswith(
+        "and not all_reduce on 2 x ml.g5.48xlarge by 16 ranks of 1073741824 bytes"
+    )

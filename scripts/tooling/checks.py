@@ -30,7 +30,8 @@ one table for all of them; when one host has a FAIL, all end with it.
 | UNKNOWN | it could not be looked at: no permission, no answer in time | a line in the log; it ends nothing, and it is never a PASS |
 
 The table in the first host's log has a line for each thing that is a FAIL, WARN or UNKNOWN, with the hosts that have it, and
-counts the rest. Every result is in each host's `run-HOST.json` under `checks`.
+counts the rest. What ranks add up has lines of its own, below. Each host's own results are in its `run-HOST.json` under `checks`; what
+only a comparison of hosts shows (`net.*`, `*.same`) is in that log alone.
 
 ## How to choose
 
@@ -59,8 +60,11 @@ A good run of your own is worth more than any table:
 
     muster train all_reduce_perf -b 64M -e 1G -f 2 -J /opt/ml/checkpoints/muster-baseline.json
 
-Remove an older file first: it is kept, and the new one gets another name. In the checkpoints it is found by the next job that resumes from them; `MUSTER_BASELINE` names it anywhere else. Sizes have to be the
-same: 64 MiB is what the level fast measures on GPUs, 1 GiB what full does.
+Remove an older file first: it is kept, and the new one gets another name. In the checkpoints it is found by the next job that resumes from them; `MUSTER_BASELINE` names it anywhere else. Hosts, ranks and sizes have to be
+the same: 64 MiB is what the level fast measures on GPUs, 1 GiB what full does; without GPUs it is 4 MiB (`-b 64K -e 4M -f 8`).
+
+The hosts of `muster local` have your shell's variables: `MUSTER_CHECK=full muster local …`. There all hosts share one machine, and that one
+is slower than another says little.
 
 ## While the ranks run
 
@@ -83,7 +87,8 @@ By hand, also without any job's files, on the host that it is about:
     docker run --rm IMAGE check --level full --json
 
 It prints every check with its seconds, looks at this host alone, as many ranks as a job would have here add something up where
-the level asks for it, and it ends with 75 where one is a FAIL, else with 0. Its first two
+the level asks for it, and it ends with 75 where one is a FAIL, with 70 for a wrong setting, else with 0. By hand `MUSTER_CHECK=off` is
+fast: nothing would be looked at. Its first two
 lines, `device` and `checkpoints`, are what would end a job before its checks.
 
 What a file system must give so that an epoch can be as short as you want:

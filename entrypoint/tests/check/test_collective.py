@@ -1,5 +1,6 @@
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -290,7 +291,8 @@ def test_a_warning_goes_on(look, python):
 def test_nothing_to_run(look, python, text, checks, why):
     """A Python without the benchmark, or a user who wants none, is no failure."""
     found = look(python(text), muster_checks=checks)["collective.job"]
-    assert (found.status, found.evidence) == ("SKIP", why)
+    status = "SKIP" if why.startswith("it is") else "UNKNOWN"
+    assert (found.status, found.evidence) == (status, why)
 
 
 def test_nothing_where_the_hosts_have_agreed_on_nothing(look, python):
@@ -379,12 +381,20 @@ def test_a_host_that_breaks_every_world_it_is_in(several):
 
 
 def test_two_hosts_can_only_be_told_together(several):
-    """It is one of two, and the first of them says so."""
+    """Nobody can say which of them it is: it ends with what the whole job's ranks have said."""
     text = "if size > 1: sys.exit('wrong values')\n" + WRITE
     found, _ = several(FOUR[:2], text=text)
     errors = [each for each in found.values() if isinstance(each, CheckError)]
     assert len(errors) == 1
-    assert "no third host can tell" in errors[0].what
+    assert re.match(r"check collective\.job on algo-[12]: rank [01]: wrong values", errors[0].what)
+
+
+def test_of_two_hosts_the_one_that_has_failed(several):
+    """The other one has only waited for it."""
+    text = "if host == 'algo-2' and size > 1: sys.exit('broken here')\n" + WRITE
+    found, _ = several(FOUR[:2], text=text)
+    assert isinstance(found["algo-2"], CheckError)
+    assert found["algo-2"].what == "check collective.job on algo-2: rank 1: broken here"
 
 
 LOG = """
@@ -414,7 +424,7 @@ def test_hosts_without_the_benchmark(several):
     found, topics = several(FOUR, text="sys.exit('python3: No module named muster_perf')")
     assert "collective.pairs 1" not in topics
     for host in FOUR:
-        assert found[host]["collective.job"].status == "SKIP"
+        assert found[host]["collective.job"].status == "UNKNOWN"
 
 
 def test_a_search_that_the_user_does_not_want(several):

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -80,6 +81,35 @@ def test_public_numbers_are_about_whole_hosts_that_are_alike():
     assert of_job({"algo-1": told(0.1, kind="recorded")}, 2)["algo-1"].status == "FAIL"
 
 
+def test_a_named_run_of_something_else():
+    """It was of no use, which is no PASS; one that only lay in the checkpoints is not missed."""
+    unfit = told(300.0, expected=None, kind="unknown", reason="/x recorded 2 hosts")
+    assert of_job({"algo-1": unfit}, 16, named=True)["algo-1"].status == "WARN"
+    assert of_job({"algo-1": unfit}, 16)["algo-1"].status == "PASS"
+
+
+@pytest.mark.parametrize(
+    ("said", "remedy"),
+    [
+        ("rank 1: burn: rank 1: 2 of 9 products differ from its first", "computes wrongly"),
+        ("rank 1: no such device", "by hand"),
+    ],
+)
+def test_a_burn_that_fails(said, remedy):
+    """Only what has been computed wrongly is told as that."""
+    found = of_burns({"algo-1": Told("failed", said)}, ON_GPUS, {})["algo-1"]
+    assert found.status == "FAIL"
+    assert remedy in found.remedy
+
+
+def test_a_slow_run_without_gpus():
+    """Has nothing to do with EFA."""
+    slow = told(1.0, kind="recorded")
+    assert "EFA" in of_job({"algo-1": slow}, 16)["algo-1"].remedy
+    on_cpus = replace(slow, figures=slow.figures | {"backend": "gloo"})
+    assert "EFA" not in of_job({"algo-1": on_cpus}, 16)["algo-1"].remedy
+
+
 def test_a_baseline_that_cant_be_read():
     """It could not be held against it, which is no PASS: the file is named."""
     known = {"expected": None, "kind": "unreadable", "reason": "/x is no JSON of a run"}
@@ -94,7 +124,7 @@ def test_a_baseline_that_cant_be_read():
     [
         (Told("failed", "rank 3: wrong values"), "FAIL"),
         (Told("late", "16 ranks have not ended within 60 s"), "FAIL"),
-        (Told("absent", "no muster_perf"), "SKIP"),
+        (Told("absent", "no muster_perf"), "UNKNOWN"),
         (Told("broken", "the benchmark can't be started"), "UNKNOWN"),
         (IDLE, "SKIP"),
         (Told.unpack(["nonsense"]), "SKIP"),

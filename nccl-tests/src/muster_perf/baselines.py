@@ -14,6 +14,7 @@ from typing import Any
 from muster_perf.errors import PerfError
 
 _TABLE = os.path.join(os.path.dirname(__file__), "baselines.toml")
+_RECORD = "Record one: all_reduce_perf -b 1G -e 1G -J FILE"
 _RECORDED = 0.85
 """Of a run of the user's own: less is worth a look."""
 
@@ -36,7 +37,13 @@ class Expectation:
 
 
 def expect(
-    instance_type: str, hosts: int, collective: str, size: int, recorded: str | None = None
+    instance_type: str,
+    hosts: int,
+    collective: str,
+    size: int,
+    recorded: str | None = None,
+    *,
+    ranks: int = 0,
 ) -> Expectation:
     """The bus bandwidth that `size` bytes of a collective should reach.
 
@@ -46,12 +53,13 @@ def expect(
         collective: all_reduce, all_gather and so on.
         size: bytes, as in the column `size`.
         recorded: the JSON file of a good run. It is asked instead of the table.
+        ranks: how many a recorded run must have had; 0 for any number.
 
     Raises:
         PerfError: the file can't be read, or is no such file; or no module reads TOML (Python 3.10 without tomli).
     """
     if recorded:
-        return _from_run(recorded, instance_type, hosts, collective, size)
+        return _from_run(recorded, (collective, hosts, instance_type), size, ranks)
     table = _read()
     fitting = [row for row in table["baseline"] if _fits(row, instance_type, hosts, collective)]
     if not fitting:
@@ -86,27 +94,34 @@ def _fits(row: dict[str, Any], instance_type: str, hosts: int, collective: str) 
     )
 
 
-def _from_run(path: str, instance_type: str, hosts: int, collective: str, size: int) -> Expectation:
+def _from_run(path: str, asked: tuple[str, int, str], size: int, ranks: int) -> Expectation:
     try:
         with open(path, encoding="utf-8") as file:
             run = json.load(file)
         own, date = run["muster"], run["start_time"]
-        rates = [
-            max(half["bus_bw"] for half in (row["out_of_place"], row["in_place"]))
+        rates = {
+            row["size"]: max(half["bus_bw"] for half in (row["out_of_place"], row["in_place"]))
             for row in run["results"]
-            if row["size"] == size
-        ]
+        }
         found = (own["collective"], own["hosts"], own["instance_type"])
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        world = own.get("world", 0)
+    except OSError as error:
+        raise PerfError(f"{path} can't be read: {error.strerror}", _RECORD) from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         what = f"{path} is no JSON of a run: {type(error).__name__}: {error}"
-        raise PerfError(what, "Record one: all_reduce_perf -b 1G -e 1G -J FILE") from error
-    asked = (collective, hosts, instance_type)
-    if asked != found or not rates:
-        told = f"{found[0]} on {found[1]} x {found[2] or 'unknown instances'}"
-        reason = f"{path} recorded {told}, and not {size} bytes of {collective} on {hosts} x {instance_type}"
+        raise PerfError(what, _RECORD) from error
+    if asked != found or size not in rates or (ranks and world != ranks):
+        told = _described(found, world, ", ".join(map(str, rates)))
+        reason = f"{path} recorded {told}, and not {_described(asked, ranks, str(size))}"
         return _unknown(reason, path, date)
-    best = max(rates)
+    best = rates[size]
     return Expectation(best, best * _RECORDED, best * 0.5, "recorded", path, date)
+
+
+def _described(run: tuple[str, int, str], ranks: int, sizes: str) -> str:
+    collective, hosts, instance_type = run
+    by = f" by {ranks} ranks" if ranks else ""
+    return f"{collective} on {hosts} x {instance_type or 'unknown instances'}{by} of {sizes} bytes"
 
 
 def _unknown(reason: str, source: str = "", date: str = "") -> Expectation:

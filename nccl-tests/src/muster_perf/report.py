@@ -69,7 +69,7 @@ def outlook(
         return []
     number = len(hosts(names))
     try:
-        known = expect(instance, number, operation.name, flags.maxbytes, recorded)
+        known = expect(instance, number, operation.name, flags.maxbytes, recorded, ranks=len(names))
     except PerfError as error:
         return [f"# note: {error.what}"]
     on = f"{operation.name} of {flags.maxbytes} B on {number} x {instance or 'this machine'}"
@@ -103,7 +103,11 @@ def facts(
     }
     try:
         known = dataclasses.asdict(
-            expect(instance, number, operation.name, flags.maxbytes, env.get(BASELINE))
+            expect(
+                *(instance, number, operation.name, flags.maxbytes),
+                env.get(BASELINE),
+                ranks=world.size,
+            )
         )
     except PerfError as error:
         known = {"expected": None, "kind": "unreadable", "reason": error.what}

@@ -210,7 +210,11 @@ def _backend(flags: Flags, gpus: int) -> str:
             raise PerfError(what, "The library is AWS's; see images/smddp.", REFUSED) from error
     if not dist.is_backend_available(name):
         what = f"backend {name} is not registered in this torch"
-        raise PerfError(what, f"It has {', '.join(dist.Backend.backend_list)}.", REFUSED)
+        raise PerfError(
+            what,
+            f"It has {', '.join(filter(dist.is_backend_available, dist.Backend.backend_list))}.",
+            REFUSED,
+        )
     return name
 
 

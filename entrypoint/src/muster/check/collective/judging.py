@@ -14,10 +14,11 @@ from muster.check.figures import counted
 from muster.check.finding import Finding, Status, combined, passed, skipped, unknown
 
 _REMEDY = "`muster train all_reduce_perf -b 8 -e 64M -f 2` repeats it by hand; NCCL_DEBUG=INFO says what NCCL does."
-_SLOW = (
-    "Does NCCL use EFA (efa.nccl)? docs/benchmark.md says how to look for the slow host by hand."
-)
-_NO_BASELINE = "MUSTER_BASELINE names the JSON of a run: all_reduce_perf -b 64M -e 1G -f 2 -J FILE."
+_SLOW = "docs/benchmark.md says how to look for the slow host by hand."
+_EFA = "Does NCCL use EFA (efa.nccl)? "
+_NO_BASELINE = "MUSTER_BASELINE, or muster-baseline.json in the checkpoints, is to be the JSON of a run like this one (docs/checks.md says how)."
+_WRONG = "products differ"
+"""As the burn says it."""
 _BURNT = "Start the job again so that it gets other instances: this one computes wrongly."
 _LAGS = "Start the job again so that it gets other instances: every step waits for the slowest GPU."
 _MIB = 1024 * 1024
@@ -83,50 +84,52 @@ def largest(told: Told) -> tuple[int, float, float]:
 
 def of_world(told: Told, ranks: int) -> Finding:
     """What a world's ranks on one host have seen, whatever their speed."""
-    if told.kind == "absent":
-        return skipped(told.text)
     if told.kind == "idle":
         return skipped("this host's group does not train")
-    if told.kind == "broken":
+    if told.kind in ("absent", "broken"):
         return unknown(told.text)
     if told.kind != "ok":
         return Finding("FAIL", told.text, _REMEDY)
     return passed(_shown(told) or f"{ranks} ranks have had what they should")
 
 
-def of_job(told: Mapping[str, Told], ranks: int, *, table: bool = False) -> dict[str, Finding]:
+def of_job(
+    told: Mapping[str, Told], ranks: int, *, table: bool = False, named: bool = False
+) -> dict[str, Finding]:
     """What each host has seen of the world of all of them; the speed counts where rank 0 is.
 
     Args:
         told: by host.
         ranks: of the job.
         table: whether public numbers are about such a job: all GPUs of hosts that are alike.
+        named: whether the user has named a run to hold it against.
     """
     found = {host: of_world(one, ranks) for host, one in told.items()}
     for host, one in told.items():
         if found[host].status == "PASS" and one.figures.get("rows"):
-            found[host] = _against_expected(one, table=table)
+            found[host] = _against_expected(one, table=table, named=named)
     return found
 
 
-def _against_expected(told: Told, *, table: bool) -> Finding:
+def _against_expected(told: Told, *, table: bool, named: bool) -> Finding:
     """The bandwidth against what is known of such a job; the verdict says from where."""
     shown = _shown(told)
     size, _, busbw = largest(told)
     known = told.figures.get("expected")
     if not known:
         return passed(shown)
-    if known["kind"] == "unreadable":
+    if known["kind"] == "unreadable" or (named and known["expected"] is None):
         return Finding("WARN", f"{shown}; not judged: {known['reason']}", _NO_BASELINE)
     if why := _not_comparable(known, size, table=table):
         return passed(f"{shown}; not judged: {why}")
+    remedy = (_EFA if told.figures["backend"] == "nccl" else "") + _SLOW
     origin = f"{known['kind']}: {known['source']}, {known['date']}"
     evidence = f"{shown}; expected {known['expected']:.4g} GB/s ({origin})"
     if busbw < known["floor"]:
         wrong = f"{evidence}, and below {known['floor']:.4g} something is wrong"
-        return Finding("FAIL", wrong, _SLOW)
+        return Finding("FAIL", wrong, remedy)
     if busbw < known["warn"]:
-        return Finding("WARN", f"{evidence}, and {known['warn']:.4g} is worth a look", _SLOW)
+        return Finding("WARN", f"{evidence}, and {known['warn']:.4g} is worth a look", remedy)
     return passed(evidence)
 
 
@@ -189,7 +192,8 @@ def of_burns(
 
 def _burnt(told: Told) -> Finding:
     finding = of_world(told, 0)
-    return Finding("FAIL", finding.evidence, _BURNT) if finding.status == "FAIL" else finding
+    wrong = finding.status == "FAIL" and _WRONG in told.text
+    return replace(finding, remedy=_BURNT) if wrong else finding
 
 
 def _wrong(ranks: Sequence[tuple[float, int]], digests: Counter[int]) -> list[Finding]:

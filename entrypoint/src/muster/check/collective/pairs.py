@@ -33,7 +33,7 @@ class Limits:
 
 
 ON_GPUS = Limits(1 / 0.85, 1 / 0.7)
-ON_CPUS = Limits(3.0, float("inf"))
+ON_CPUS = Limits(5.0, float("inf"))
 """Ranks that share cores wait for each other: no more than a warning."""
 
 
@@ -147,7 +147,8 @@ def _status(trials: Trials, bad: Sequence[Trial]) -> Status:
 
 def _shown(trials: Trials, trial: Trial) -> str:
     if trial.error:
-        return trial.error
+        # Its ranks are counted anew in each pair.
+        return f"{trial.error} (of the pair)" if trial.error.startswith("rank ") else trial.error
     times = f"{trial.ms / trials.reference:.1f} times what the quickest of {_count(trials)} take"
     return f"{trial.ms:.1f} ms, {times}"
 

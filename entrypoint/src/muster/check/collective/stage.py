@@ -87,6 +87,7 @@ class _Steps:
         self._ranks = ranks
         self._severities = running.here.settings.severities
         self._full = running.collectives == "full"
+        self._named = bool(running.here.settings.baseline)
         self._meeting = meeting
         self._results = running.later
         self._first: dict[str, str] = {}
@@ -243,6 +244,9 @@ class _Steps:
         if following:
             return {"pairs": following, "checks": {}}
         seen = self._judged(told, lambda _: {rows.PAIRS: verdicts(trials)}, worst_first(trials))
+        if suspicious and not any(trials.cleared(host) for host in trials.hosts):
+            # They name nobody; the whole job's ranks have.
+            seen[rows.PAIRS]["first"] = ""
         return {"pairs": [], "checks": seen}
 
     def _trials(self, done: Sequence[Trial], *, suspicious: bool) -> Trials:
@@ -252,7 +256,11 @@ class _Steps:
         return Trials(self._book.hosts, tuple(done), limits, suspicious=suspicious)
 
     def _of_job(self, told: Mapping[str, Told]) -> Mapping[str, Mapping[str, Finding]]:
-        findings = {rows.JOB: judging.of_job(told, sum(self._ranks.sizes), table=self._book.whole)}
+        findings = {
+            rows.JOB: judging.of_job(
+                told, sum(self._ranks.sizes), table=self._book.whole, named=self._named
+            )
+        }
         return findings | judging.of_beside(told, self._book.refused)
 
     def _of_horovod(self, told: Mapping[str, Told]) -> Mapping[str, Mapping[str, Finding]]:
