@@ -216,7 +216,7 @@ def test_two_ranks_meet_and_add_up(look, capfd):
 def test_a_good_run_of_ones_own(look, tmp_path):
     """What the job has recorded in its checkpoints is what it is held against, and the verdict says so."""
     row = {"size": 4 << 20, "out_of_place": {"bus_bw": 1e6}, "in_place": {"bus_bw": 1e6}}
-    own = {"collective": "all_reduce", "hosts": 1, "instance_type": "ml.m5.large"}
+    own = {"collective": "all_reduce", "hosts": 1, "instance_type": "ml.m5.large", "world": 2}
     run = {"start_time": "2026-12-01", "results": [row], "muster": own}
     (tmp_path / "muster-baseline.json").write_text(json.dumps(run), encoding="utf-8")
     with pytest.raises(
