@@ -226,6 +226,16 @@ def test_a_good_run_of_ones_own(look, tmp_path):
         look(sys.executable)
 
 
+def test_a_named_run_that_is_not_there(look, tmp_path):
+    """MUSTER_BASELINE that can't be read is a warning with its name, and ends nothing."""
+    off = "collective.burn=off"
+    absent = str(tmp_path / "absent.json")
+    found = look(sys.executable, muster_baseline=absent, muster_checks=off)["collective.job"]
+    assert found.status == "WARN"
+    assert f"{absent} can't be read: No such file or directory" in found.evidence
+    assert "MUSTER_BASELINE" in found.remedy
+
+
 def test_a_rank_that_fails(look, python):
     """Its own last words are the evidence, at once, though the other rank still waits."""
     began = time.monotonic()
@@ -323,7 +333,9 @@ def test_hosts_that_train_by_themselves(plan, look, python):
             for name in ("burn", "host", "job")
         },
     }
-    found = look(python("sys.exit(9)"), of=outside, meeting=Alone(others=others))
+    meeting = Alone(others=others)
+    # It is told of the world's ranks, and is none of its hosts.
+    found = look(python("sys.exit(9)"), of=outside, sizes=(2, 2), meeting=meeting)
     assert {one.evidence for one in found.values()} == {
         "this host's group does not train",
         "one host",

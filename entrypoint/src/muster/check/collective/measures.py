@@ -64,7 +64,8 @@ class Measures:
         self._book = book
         self._worlds = worlds
         self._full = full
-        self._sizes = dict(zip(plan.hosts, ranks.sizes, strict=True))
+        # A host outside of the world is told of the sizes, and has no use for them.
+        self._sizes = dict(zip(plan.hosts, ranks.sizes, strict=False))
         self._log = ""
         """NCCL's, of the last world here."""
         self._addresses = {host: address for address, host in plan.names.items()}
