@@ -8,6 +8,7 @@ import re
 import socket
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 from job_process import start_job
@@ -29,11 +30,17 @@ def two_hosts(tmp_path):
         "MUSTER_ADDRESSES": ",".join("=".join(pair) for pair in HOSTS.items()),
     }
 
-    def start(second: dict[str, str] | None = None, **env: str):
+    def start(second: dict[str, str] | None = None, groups: Any = None, **env: str):
         for host in HOSTS:
             config = tmp_path / host / "ml" / "input" / "config"
             config.mkdir(parents=True, exist_ok=True)
             resources = {"current_host": host, "hosts": list(HOSTS)}
+            if groups:
+                own_group = next(one for one in groups if host in one["hosts"])
+                resources |= {
+                    "instance_groups": groups,
+                    "current_group_name": own_group["instance_group_name"],
+                }
             (config / "resourceconfig.json").write_text(json.dumps(resources), encoding="utf-8")
             own = second if second and host == "algo-2" else {}
             runs.append(start_job(tmp_path / host, BEGUN, (), "train.py", shared | env | own))
@@ -171,6 +178,34 @@ def test_an_all_reduce_before_the_script(two_hosts):
         names = [f"collective.{part}" for part in ("burn", "host", "job", "pairs")]
         # One rank a host has nothing to add up alone.
         assert [found[name] for name in names] == ["PASS", "SKIP", "PASS", "PASS"]
+
+
+def test_a_first_host_that_does_not_train(two_hosts, tmp_path):
+    """Its group is not named for training: it leads the others' ranks through their steps, and has none itself."""
+    groups = [
+        {"instance_group_name": name, "instance_type": "ml.x", "hosts": [host]}
+        for name, host in (("help", "algo-1"), ("train", "algo-2"))
+    ]
+    told = {
+        "sagemaker_distribution_instance_groups": '["train"]',
+        "sagemaker_torch_distributed_enabled": "true",
+    }
+    for host in HOSTS:
+        config = tmp_path / host / "ml" / "input" / "config"
+        config.mkdir(parents=True)
+        (config / "hyperparameters.json").write_text(json.dumps(told), encoding="utf-8")
+    runs = two_hosts(
+        groups=groups,
+        MUSTER_LAUNCHER="torchrun",
+        MUSTER_CHECK="full",
+        MUSTER_NPROC="2",
+        OMP_NUM_THREADS="1",
+        GLOO_SOCKET_IFNAME="lo",
+    )
+    assert [run.finish(120) for run in runs] == [0, 0], [run.err for run in runs]
+    assert "PASS    collective.job     4M over 2 ranks by gloo: " in runs[0].err
+    first, second = ({one["name"]: one["status"] for one in run.record["checks"]} for run in runs)
+    assert (first["collective.job"], second["collective.job"]) == ("SKIP", "PASS")
 
 
 def test_one_host_that_looks_at_less(two_hosts):

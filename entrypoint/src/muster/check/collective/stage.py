@@ -162,9 +162,10 @@ class _Steps:
                 host: self._result(name, told.get(host, IDLE), each)
                 for host, each in findings.items()
             }
-            if any(one.status != "SKIP" for one in found.values()):
-                table = lines({host: (one,) for host, one in found.items()}, whole=True)
-                self._tell("\n".join(table[1:]))
+            # A line shows the worst of its hosts: those that only listen would hide what the others have seen.
+            seen = {host: (one,) for host, one in found.items() if host in self._book.hosts}
+            if any(one.status != "SKIP" for (one,) in seen.values()):
+                self._tell("\n".join(lines(seen, whole=True)[1:]))
             failed = [host for host, one in found.items() if one.status == "FAIL"]
             if order:
                 failed.sort(key=order.index)
