@@ -60,6 +60,10 @@ def expect(
     """
     if recorded:
         return _from_run(recorded, (collective, hosts, instance_type), size, ranks)
+    return _from_table(instance_type, hosts, collective, size)
+
+
+def _from_table(instance_type: str, hosts: int, collective: str, size: int) -> Expectation:
     table = _read()
     fitting = [row for row in table["baseline"] if _fits(row, instance_type, hosts, collective)]
     if not fitting:
